@@ -1,0 +1,76 @@
+"""What follows from a declaration: what robots are told of it, how many episodes it serves, how acts wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from seqrt.policies.copies import Copies
+from seqrt.policies.declaration import Declaration
+from seqrt.policies.episodes import Episodes
+from seqrt.policies.limits import HostLimits
+from seqrt.policies.line import Line
+from seqrt.wire.messages import PROTOCOL, PolicyInfo
+
+ACTS_IN_FLIGHT: Final = 8
+"""Acts of one episode that may be on their way or waiting, where answers depend on the request alone; else 1."""
+
+
+def info_of(declared: Declaration, *, model: str, infer_s: float | None) -> PolicyInfo:
+    """What a robot checks before any motion.
+
+    Args:
+        declared: The declaration.
+        model: The name it is served under.
+        infer_s: How long its sample's inferences took, None before and without one.
+    """
+    return PolicyInfo(
+        protocol=PROTOCOL,
+        model=model,
+        stateful=declared.stateful,
+        observations=_plain(declared.observations),
+        actions=_plain(declared.actions),
+        own_actions=declared.written.own_actions,
+        timeouts=declared.timeouts.model_dump(),
+        takes=sorted(declared.takes),
+        infer_s=infer_s,
+        acts_in_flight=ACTS_IN_FLIGHT if declared.independent else 1,
+        acts_at_once=_at_once(declared),
+        params={name: _plain(param) or {} for name, param in declared.params.items()},
+        episodes=declared.written.episodes,
+        embodiments={name: _plain(robot) or {} for name, robot in declared.written.robots.items()},
+    )
+
+
+def _at_once(declared: Declaration) -> int:
+    concurrency = declared.written.concurrency
+    return concurrency.max_concurrent if concurrency is not None else 1
+
+
+def episodes_of(declared: Declaration, limits: HostLimits, copies: Copies) -> Episodes:
+    """As many episodes as have a copy; without state, or with it in ``episode.state``, as many as there is room for."""
+    apart = declared.stateful and declared.written.episodes != "shared"
+    return Episodes(
+        declared.observations,
+        limits,
+        idle_s=declared.timeouts.episode_idle,
+        stateful=declared.stateful,
+        most=copies.most if apart else limits.episodes,
+    )
+
+
+def line_of(declared: Declaration, clock: Callable[[], float]) -> Line:
+    """The line before the policy, as it declares: acts in a call, and what becomes of those that find it full."""
+    written = declared.written
+    return Line(
+        most=_at_once(declared),
+        rejects=written.on_full == "reject",
+        queue_s=written.queue_timeout_s,
+        freshest=declared.independent,
+        clock=clock,
+    )
+
+
+def _plain(declared: Any) -> dict[str, Any] | None:
+    """A declaration as it travels: what was not written is not sent."""
+    return declared.model_dump(mode="json", exclude_defaults=True) if declared is not None else None

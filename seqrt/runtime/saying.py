@@ -1,0 +1,74 @@
+"""What a run lives with, said in the log: chunks refused, acts failed, callbacks that raised, a link that is down.
+
+Before the first chunk an act that is only tried again is said too: the arm stands for it, and somebody waits there.
+
+Handed every event by `Telling`. Each kind is said at once, and then every `EVERY_S` at the most, with how often it has
+happened since: a policy that fails at every other act must not fill a disk. The timeline has each of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from seqrt.timeline import events as ev
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 10.0
+"""How long a kind is silent once it was said."""
+
+
+_NOT_YET, _PLAYS_ON = "nothing has moved yet", "the plan plays on"
+
+
+def _failed(event: ev.ActFailed, arm: str) -> str | None:
+    if event.retrying and (arm is _PLAYS_ON or event.code == "conflict"):
+        return None
+    how = "is tried again" if event.retrying else "failed"
+    return f"an act {how} ({event.code}), {arm}: {event.error.splitlines()[0] if event.error else ''}"
+
+
+def _upload_bound(event: ev.UploadBound, arm: str) -> str:
+    needed, carried, size = event.needed_bytes_per_s, event.bytes_per_s, event.frame_bytes
+    return (
+        f"upload-bound: observations need {needed * 8e-6:.2g} Mbit/s and the link carries {carried * 8e-6:.2g}; of "
+        f"{size / 1e3:.0f} kB each {carried / size:.2g} a second would fit, or as many as now of "
+        f"{size * carried / needed / 1e3:.0f} kB. Declare a smaller Camera, a lower quality or a sparser Stream, or "
+        'when_behind="drop_oldest"'
+    )
+
+
+_SENTENCES: Final[dict[type, Callable[[Any, str], str | None]]] = {
+    ev.ActFailed: _failed,
+    ev.CallbackRaised: lambda event, _: f"{event.callback} raised, which is tolerated so often in a row: {event.error}",
+    ev.ChunkRefused: lambda event, arm: f"a chunk is refused, {arm}: {event.error}",
+    ev.EpisodeRestarted: lambda event, _: f"{event.host} has lost the episode, a new one is begun: {event.error}",
+    ev.UploadBound: _upload_bound,
+    ev.LinkLost: lambda event, arm: f"the link to {event.host} is down, {arm}: {event.error}",
+}
+
+
+class Saying:
+    """One run's voice in the log."""
+
+    def __init__(self) -> None:
+        self._said_at: dict[type, float] = {}
+        self._unsaid: dict[type, int] = {}
+        self._arm = _NOT_YET
+
+    def hear(self, event: ev.Event) -> None:
+        """Say it, count it, or leave it."""
+        kind = type(event)
+        if kind is ev.Spliced:
+            self._arm = _PLAYS_ON
+        if (write := _SENTENCES.get(kind)) is None or (sentence := write(event, self._arm)) is None:
+            return
+        said_at = self._said_at.get(kind)
+        if said_at is not None and event.at_s - said_at < EVERY_S:
+            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
+            return
+        since = self._unsaid.pop(kind, 0)
+        self._said_at[kind] = event.at_s
+        logger.warning("%s%s", sentence, f" ({since} more since it was said last)" if since else "")

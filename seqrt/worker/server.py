@@ -1,0 +1,247 @@
+"""Serving a policy over HTTP/2 and HTTP/1.1: inside a program's own loop, or as a process of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from seqrt.policies.constructor import Weights
+from seqrt.policies.host import Host
+from seqrt.policies.limits import HostLimits
+from seqrt.policies.loading import load
+from seqrt.policies.offload import in_thread
+from seqrt.worker.app import app as worker_app
+from seqrt.worker.connection import App
+from seqrt.worker.listening import GRACE_S, listening
+from seqrt.worker.tls import Certificate
+
+DRAIN_S = 30.0
+"""How long live episodes may go on after the first signal."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs.
+
+    Attributes:
+        host: The address it is bound to.
+        port: Its port; the one the system chose where 0 was asked for.
+        policy: What serves.
+        tls: The certificate it shows; None: it speaks plain HTTP.
+    """
+
+    host: str
+    port: int
+    policy: Host
+    tls: Certificate | None = None
+
+    @property
+    def url(self) -> str:
+        """What a robot connects to."""
+        return self.url_at(f"[{self.host}]" if ":" in self.host else self.host)
+
+    def url_at(self, host: str) -> str:
+        """The same, by another name of this machine."""
+        return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
+
+
+@asynccontextmanager
+async def serving(
+    policy: object,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    secret: str | None = None,
+    reveal: bool = False,
+    limits: HostLimits = HostLimits(),  # noqa: B008  # frozen
+    weights: Weights = None,
+    start: bool = True,
+    grace_s: float = GRACE_S,
+    wrap: Callable[[App], App] | None = None,
+    tls: Certificate | None = None,
+) -> AsyncIterator[Server]:
+    """Serve a policy in the caller's own loop, asyncio or trio, while the context is open.
+
+    Args:
+        policy: A policy object, or a `Host` made by the caller.
+        host: The address to bind; this machine alone unless told otherwise.
+        port: 0 lets the system choose.
+        secret: The key requests have to bring; None: none is asked for.
+        reveal: Send tracebacks with their file paths even where there is a secret.
+        limits: What is held, for a policy object.
+        weights: What ``{weights}`` stands for where further copies of it are made.
+        start: Load the policy before the context is entered; False: the caller calls ``server.policy.start()`` and
+            the server answers with the stages meanwhile.
+        grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
+        wrap: Puts another ASGI app around the worker's, to count or delay what passes.
+        tls: The certificate to show over TLS; None: plain HTTP. `seqrt.worker.self_signed` makes and keeps one.
+
+    Yields:
+        The running server.
+
+    Raises:
+        OSError: The address cannot be bound.
+        CertificateUnusable: The certificate or its key.
+        DeclarationError: The object cannot be called as a policy is.
+        Exception: What the policy's ``load`` or ``warmup`` raise; what the body raises, never in a group.
+    """
+    serves = policy if isinstance(policy, Host) else Host(policy, offload=in_thread(), limits=limits, weights=weights)
+    asgi: App = worker_app(serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()))
+    asgi = wrap(asgi) if wrap is not None else asgi
+    context = tls.context() if tls is not None else None
+    failure: Exception | None = None
+    try:
+        async with (
+            listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
+            anyio.create_task_group() as tending,
+        ):
+            try:
+                if start and serves.stage != "ready":
+                    await serves.start()
+                tending.start_soon(serves.tend)
+                yield Server(host, bound, serves, tls)
+            except Exception as raised:
+                failure = raised
+            tending.cancel_scope.cancel()
+    finally:
+        if serves is not policy:
+            with anyio.CancelScope(shield=True):  # the policy's shutdown has its own time, as its load had
+                await serves.stop()
+    if failure is not None:
+        raise failure
+
+
+async def serve(
+    target: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    secret: str | None = None,
+    reveal: bool = False,
+    drain_s: float = DRAIN_S,
+    weights: Weights = None,
+    tls: Certificate | None = None,
+    say: Callable[[str], Any] | None = None,
+) -> None:
+    """What ``seqrt serve`` runs: load the policy, serve it, until SIGINT or SIGTERM or cancelled.
+
+    The server answers ``/healthz`` with the stages while the policy loads. The first signal drains: no new episode is
+    begun, live ones go on for up to ``drain_s``; a second one stops at once.
+
+    Args:
+        target: ``module:Policy``.
+        host: The address to bind.
+        port: 0 lets the system choose.
+        secret: The key requests have to bring.
+        reveal: Send tracebacks with their file paths even where there is a secret.
+        drain_s: How long live episodes may go on.
+        weights: What ``{weights}`` stands for in the policy's declared constructor: a path, or one a part.
+        tls: The certificate to show over TLS; None: plain HTTP.
+        say: Takes the lines meant for whoever started it; standard output when None.
+
+    Raises:
+        DeclarationError: ``target`` names no policy.
+        CertificateUnusable: The certificate or its key.
+        OSError: The address cannot be bound.
+        Exception: What loading the policy raises.
+    """
+    say = say if say is not None else _to_stdout
+    policy = load(target, weights=weights)
+    failure: Exception | None = None
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with (
+            serving(
+                policy, host=host, port=port, secret=secret, reveal=reveal, weights=weights, start=False, tls=tls
+            ) as server,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(_stop_on_signal, signals, server.policy, drain_s, say, tasks.cancel_scope)
+            try:
+                await server.policy.start()
+            except Exception as raised:
+                failure = raised
+            else:
+                _introduce(server, secret, say)
+                await anyio.sleep_forever()
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _stop_on_signal(
+    signals: AsyncIterator[signal.Signals],
+    policy: Host,
+    drain_s: float,
+    say: Callable[[str], Any],
+    scope: anyio.CancelScope,
+) -> None:
+    """The first signal drains, the second stops."""
+    await signals.__anext__()
+    if policy.stage == "ready":
+        policy.drain()
+        live = policy.statistics()["episodes"]
+        if live:
+            say(f"seqrt: draining {live} episode(s), at most {drain_s:g} s; once more to stop at once")
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(_cancel_when_quiet, policy, drain_s, waiting.cancel_scope)
+            await signals.__anext__()
+            waiting.cancel_scope.cancel()
+    scope.cancel()
+
+
+async def _cancel_when_quiet(policy: Host, within_s: float, scope: anyio.CancelScope) -> None:
+    with anyio.move_on_after(within_s):
+        await policy.quiet()
+    scope.cancel()
+
+
+def _introduce(server: Server, secret: str | None, say: Callable[[str], Any]) -> None:
+    """Say that it is ready, with the line of the robot's program that reaches it."""
+    info, tls = server.policy.info(), server.tls
+    given = f'base_url="{server.url if _is_reachable(server.host) else server.url_at(socket.gethostname())}"'
+    if tls is not None and tls.pinned:
+        given += f', fingerprint="{tls.fingerprint}"'
+    if secret is not None:
+        given += ", api_key=..."
+    say(f"seqrt: {info.model} ready at {server.url}; on the robot: seqrt.connect({given})")
+    if tls is not None:
+        known = "" if tls.pinned else "; robots that do not trust who signed it pin it with fingerprint="
+        say(f"seqrt: its certificate's sha256 fingerprint is {tls.fingerprint}{known}")
+    if not _is_loopback(server.host):
+        _warn_of_the_open(server, secret, say)
+
+
+def _warn_of_the_open(server: Server, secret: str | None, say: Callable[[str], Any]) -> None:
+    if secret is None:
+        say(f"seqrt: {server.host} is open to the network without a key; give --secret-env to ask for one")
+    elif server.tls is None:
+        say("seqrt: robots on other machines do not send a key over plain http; serve with --tls")
+
+
+def _is_reachable(host: str) -> bool:
+    """Whether a robot can be told this address: 0.0.0.0 and :: are every address and none."""
+    try:
+        return not ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return True
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _to_stdout(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,116 @@
+"""`serve` as the command line runs it: a process that says when it is ready and ends on a signal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+POLICY = """
+import time
+
+class Policy:
+    def infer(self, obs):
+        return [1.0]
+
+class Broken(Policy):
+    def load(self):
+        raise OSError("no weights")
+"""
+
+SERVE = """
+import sys, anyio
+from seqrt.worker import serve
+anyio.run(lambda: serve(sys.argv[1], port=0), backend=sys.argv[2])
+"""
+
+
+@contextmanager
+def served(target: str, backend: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    (folder / "served_policy.py").write_text(POLICY)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, target, backend],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_over_tls_the_robots_line_holds_the_fingerprint_and_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    lines = []
+    for _ in range(2):
+        (tmp_path / "served_policy.py").write_text(POLICY)
+        words = ["serve", "served_policy:Policy", "--port", "0", "--tls-dir", str(tmp_path / "tls")]
+        with subprocess.Popen(
+            [sys.executable, "-m", "seqrt.cli", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            line, told = process.stdout.readline(), process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+        found = re.search(r'connect\(base_url="(https://127\.0\.0\.1:\d+)", fingerprint="([0-9a-f]{64})"\)', line)
+        assert found is not None, line
+        assert found[2] in told
+        lines.append(found[2])
+    assert lines[0] == lines[1]
+
+
+def url_of(line: str) -> str:
+    found = re.search(r"ready at (http://127\.0\.0\.1:\d+)", line)
+    assert found is not None, line
+    return found[1]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_ready_line_names_the_url_and_the_robots_line_and_a_signal_ends_it_cleanly(
+    backend: str, signum: signal.Signals, tmp_path: Path
+) -> None:
+    with served("served_policy:Policy", backend, tmp_path) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        url = url_of(line)
+        assert f'seqrt.connect(base_url="{url}")' in line
+        assert httpx.get(f"{url}/healthz").json()["stage"] == "ready"
+        assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [1.0]
+        process.send_signal(signum)
+        assert process.wait(15) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_the_first_signal_drains_and_the_second_stops(tmp_path: Path) -> None:
+    with served("served_policy:Policy", "asyncio", tmp_path) as process:
+        assert process.stdout is not None
+        url = url_of(process.stdout.readline())
+        live = {"episode_id": "live", "skipped": [0]}
+        assert httpx.post(f"{url}/observe", json=live).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert "draining 1 episode" in process.stdout.readline()
+        assert httpx.post(f"{url}/observe", json={**live, "skipped": [1]}).status_code == 200
+        refused = httpx.post(f"{url}/observe", json={**live, "episode_id": "new"})
+        assert (refused.status_code, refused.json()["details"]) == (503, {"reason": "draining"})
+        assert httpx.get(f"{url}/healthz").json()["details"] == {"stage": "draining"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+
+
+def test_a_policy_that_cannot_be_loaded_ends_it_with_its_own_error(tmp_path: Path) -> None:
+    with served("served_policy:Broken", "asyncio", tmp_path) as process:
+        assert process.wait(15) == 1
+        assert process.stderr is not None
+        assert process.stderr.read().rstrip().endswith("OSError: no weights")
