@@ -18,6 +18,7 @@ import asyncio
 import heapq
 import itertools
 import selectors
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,6 +53,10 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """The virtual time, in seconds since the loop was made."""
         return self._virtual_s
+
+    def block(self, seconds: float) -> None:
+        """Let time pass at once, as code that does not await does."""
+        self._virtual_s += seconds
 
     def call_at(  # type: ignore[override]  # typeshed's needs TypeVarTuple, which 3.10 lacks
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -157,6 +162,37 @@ def run(function: Callable[..., Awaitable[T]], *args: Any, backend: str = "async
             if watch.found is not None:
                 raise watch.found from error
         raise
+
+
+def block(seconds: float) -> None:
+    """Let virtual time pass inside a callback, as a blocking driver does: whatever falls due meanwhile comes late.
+
+    Args:
+        seconds: How long it blocks.
+
+    Raises:
+        RuntimeError: Not in virtual time.
+        ValueError: Less than nothing.
+    """
+    if seconds < 0:
+        raise ValueError(f"block({seconds}): time does not run backwards")
+    loop = asyncio._get_running_loop()
+    if isinstance(loop, VirtualClockLoop):
+        loop.block(seconds)
+        return
+    jump = _trio_jump()
+    if jump is None:
+        raise RuntimeError("block() is for virtual time: use virtual.run, or the anyio_backend of testing.fixtures")
+    jump(seconds)
+
+
+def _trio_jump() -> Callable[[float], None] | None:
+    """How the running trio clock is moved on; None where none runs, or not a virtual one."""
+    trio: Any = sys.modules.get("trio")
+    if trio is None or not trio.lowlevel.in_trio_run():
+        return None
+    jump: Callable[[float], None] | None = getattr(trio.lowlevel.current_clock(), "jump", None)
+    return jump
 
 
 _backend = backend  # `run` has an argument of that name

@@ -181,20 +181,28 @@ async def test_a_cancelled_hold_still_holds_once_the_bus_is_free(arm: BusArm) ->
     assert arm.calls == [("act", 1.0), ("hold", None)]
 
 
-async def test_estop_is_called_beside_a_stuck_bus_and_only_then(arm: BusArm, caplog: pytest.LogCaptureFixture) -> None:
+async def test_estop_is_called_beside_a_stuck_bus(arm: BusArm, caplog: pytest.LogCaptureFixture) -> None:
     stopped: list[int] = []
-    async with threaded(arm, estop=lambda: stopped.append(len(arm.calls)), estop_after_s=0.05) as robot:
+    arm.gate.clear()
+    async with (
+        threaded(arm, estop=lambda: stopped.append(len(arm.calls)), estop_after_s=0.05) as robot,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(robot.act, row(1.0))
+        await until_in_act(arm)
         await robot.hold()
-        assert stopped == []
-        arm.gate.clear()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(robot.act, row(1.0))
-            await until_in_act(arm)
-            await robot.hold()
-            assert stopped == [1]
-            arm.gate.set()
-    assert arm.calls == [("hold", None), ("act", 1.0), ("hold", None)]
+        assert stopped == [0]
+        arm.gate.set()
+    assert arm.calls == [("act", 1.0), ("hold", None)]
     assert "estop" in caplog.text
+
+
+async def test_estop_is_not_called_beside_a_bus_that_is_free(arm: BusArm) -> None:
+    stopped: list[int] = []
+    async with threaded(arm, estop=lambda: stopped.append(len(arm.calls)), estop_after_s=LONG_S) as robot:
+        await robot.act(row(1.0))
+        await robot.hold()
+    assert (arm.calls, stopped) == ([("act", 1.0), ("hold", None)], [])
 
 
 async def test_estop_without_one_is_an_error(arm: BusArm) -> None:
