@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from seqrt.testing.deadlock import GRACE_S, Deadlock, deadlock_text, innermost, other_threads
+from seqrt.testing import deadlock
+from seqrt.testing.deadlock import Deadlock, deadlock_text, innermost, other_threads
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -40,7 +41,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
 
     Raises:
         Deadlock: Out of ``run_forever`` and ``run_until_complete``, when every task waits, no timer is left, and no
-            thread or socket woke the loop within ``deadlock.GRACE_S`` real seconds (at once where there are none).
+            thread or socket woke the loop within a real second (at once where there are none).
     """
 
     def __init__(self) -> None:
@@ -79,7 +80,8 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def _wait_for_outside(self) -> None:
         """Block for real, for as long as a thread or a socket may wake this loop."""
         sockets = len(self._sockets.get_map()) > 1  # one is the loop's own pipe, which call_soon_threadsafe writes to
-        if (sockets or other_threads()) and self._sockets.select(GRACE_S):
+        looks = deadlock.GRACE_LOOKS if sockets or other_threads() else 0
+        if any(self._sockets.select(deadlock.LOOK_S) for _ in range(looks)):
             return
         # Read the tasks first: raising here unwinds the loop, not the tasks.
         raise Deadlock(deadlock_text(self._virtual_s, map(_place, asyncio.all_tasks(self))))

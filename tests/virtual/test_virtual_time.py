@@ -12,7 +12,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from seqrt.testing import virtual
+from seqrt.testing import deadlock, virtual
 from seqrt.testing.deadlock import Deadlock
 from seqrt.testing.durations import drawn, jittered, spiky
 from seqrt.testing.offload import inline
@@ -136,6 +136,13 @@ def test_run_raises_what_the_function_raises(name: str) -> None:
         virtual.run(main, backend=name)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a thread in these tests waits for none of theirs."""
+    monkeypatch.setattr(deadlock, "GRACE_LOOKS", 20)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_deadlock_is_an_error_that_names_where_each_task_waits(name: str) -> None:
     async def waits_for_nobody() -> None:
         await anyio.Event().wait()
@@ -149,6 +156,7 @@ def test_a_deadlock_is_an_error_that_names_where_each_task_waits(name: str) -> N
         virtual.run(main, backend=name)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_clean_up_runs_after_a_deadlock(name: str) -> None:
     cleaned: list[str] = []
 
