@@ -4,9 +4,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import anyio
+import anyio.abc
 import pytest
 from anyio.abc import SocketAttribute
 from echoing import GONE, connect, echoing, receive_all
@@ -139,23 +140,32 @@ async def test_the_port_is_known_once_it_was_entered() -> None:
         _ = Relay(1).port
 
 
+async def said_when_stopped(process: anyio.abc.Process) -> str:
+    """What the command says of a byte that went through it, and of its end by Ctrl-C."""
+    assert process.stdout is not None
+    with anyio.fail_after(15):
+        line = (await process.stdout.receive()).decode()
+        assert "model" in line
+        port = int(line.split()[1].rpartition(":")[2])
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            began_s = time.perf_counter()
+            await stream.send(b"a")
+            assert await receive_all(stream, 1) == b"a"
+            assert time.perf_counter() - began_s >= 0.02
+        process.send_signal(signal.SIGINT)
+        return b"".join([piece async for piece in process.stdout]).decode()
+
+
 async def test_it_runs_as_a_command_and_says_what_went_through() -> None:
     async with echoing() as echo:
         arguments = ["--to", str(echo.port), "--up-ms", "10", "--down-ms", "10", "--up-mbit", "20", "--window-model"]
         command = [sys.executable, "-m", "seqrt.testing.relay", *arguments]
         async with await anyio.open_process(command, stderr=subprocess.STDOUT) as process:
-            assert process.stdout is not None
-            with anyio.fail_after(15):
-                line = (await process.stdout.receive()).decode()
-                assert "model" in line
-                port = int(line.split()[1].rpartition(":")[2])
-                async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-                    began_s = time.perf_counter()
-                    await stream.send(b"a")
-                    assert await receive_all(stream, 1) == b"a"
-                    assert time.perf_counter() - began_s >= 0.02
-                process.send_signal(signal.SIGINT)
-                said = b"".join([piece async for piece in process.stdout]).decode()
+            try:
+                said = await said_when_stopped(process)
+            finally:
+                with suppress(ProcessLookupError):
+                    process.kill()
     assert "stopped" in said
     assert "bytes_up" in said
 
