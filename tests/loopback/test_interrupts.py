@@ -81,7 +81,7 @@ async def test_interrupt_from_another_thread_ends_the_run_with_hold() -> None:
     async with seqrt.connect(policy=a_policy()) as policy:
 
         def press() -> None:
-            arm.third.wait(10)
+            arm.third.wait(60)
             policy.interrupt()
 
         button = threading.Thread(target=press)
@@ -102,7 +102,7 @@ async def test_interrupt_from_another_thread_ends_the_run_before_the_next_tick(t
     answered, waiting, files = anyio.Event(), threading.Event(), open_files()
 
     def press() -> None:
-        waiting.wait(10)
+        waiting.wait(60)
         policy.interrupt()
 
     def record(event: ev.Event) -> None:
@@ -179,9 +179,9 @@ async def test_pause_and_resume_from_a_thread() -> None:
         paused = threading.Event()
 
         def press() -> None:
-            arm.third.wait(10)
+            arm.third.wait(60)
             policy.pause()
-            paused.wait(10)
+            paused.wait(60)
             policy.resume()
 
         button = threading.Thread(target=press)
@@ -285,7 +285,7 @@ async def test_connect_lives_in_a_pytest_asyncio_fixture(policy: seqrt.Policy) -
 async def test_a_fixtures_handle_is_driven_from_a_task_of_a_bigger_program(policy: seqrt.Policy) -> None:
     arm = Arm(hold_s=0.02)
     task = asyncio.create_task(policy.run(arm, validate=yes, max_seconds=10))
-    await asyncio.to_thread(arm.third.wait, 10)
+    await asyncio.to_thread(arm.third.wait, 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

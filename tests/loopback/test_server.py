@@ -17,6 +17,7 @@ import h2.settings
 import httpx
 import numpy as np
 import pytest
+from echoing import HANG_S
 
 from seqrt.observation import Observations, Stream
 from seqrt.policies import HostLimits, policy
@@ -47,19 +48,19 @@ class Blocks:
 
     def infer(self, obs: Any) -> Any:
         self.began.set()
-        assert self.let_go.wait(20)
+        assert self.let_go.wait(60)
         return [1.0]
 
 
 @asynccontextmanager
 async def client(server: Server, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     options = {"http2": True, "http1": False, **options}
-    async with httpx.AsyncClient(base_url=server.url, headers=HEADERS, timeout=20, **options) as made:
+    async with httpx.AsyncClient(base_url=server.url, headers=HEADERS, timeout=60, **options) as made:
         yield made
 
 
 async def waited(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG_S):
         while not condition():
             await anyio.lowlevel.checkpoint()
 
@@ -128,7 +129,7 @@ async def test_requests_under_way_end_when_the_server_stops() -> None:
     answers: list[httpx.Response] = []
     async with anyio.create_task_group() as tasks:
         async with serving(blocks) as server:
-            http = httpx.AsyncClient(base_url=server.url, headers=HEADERS, http2=True, http1=False, timeout=20)
+            http = httpx.AsyncClient(base_url=server.url, headers=HEADERS, http2=True, http1=False, timeout=60)
 
             async def ask() -> None:
                 answers.append(await http.post("/act", content=encode(ActRequest(inputs={}))))
@@ -211,7 +212,7 @@ class Raw:
         await self.stream.send(self.connection.data_to_send())
 
     async def until(self, kind: type[Any], stream_id: int | None = None) -> Any:
-        with anyio.fail_after(15):
+        with anyio.fail_after(HANG_S):
             while True:
                 for event in self.events:
                     if isinstance(event, kind) and stream_id in (None, getattr(event, "stream_id", None)):
@@ -361,7 +362,7 @@ SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 async def test_bytes_that_are_no_http_end_their_own_connection_and_nothing_else(data: bytes) -> None:
     async with serving(Echo()) as server:
         async with await anyio.connect_tcp("127.0.0.1", server.port) as stream:
-            with anyio.fail_after(15):
+            with anyio.fail_after(HANG_S):
                 try:
                     await stream.send(data)
                     await stream.send_eof()
