@@ -129,10 +129,14 @@ class Seat:
             self._under_way.add(scope)
             try:
                 answer = await request(self.link)
+            except RemoteError:
+                if not scope.cancel_called:
+                    raise  # else it failed because it was left: closed sockets make requests fail in ways of their own
+            else:
+                self.trouble = self.lost_since = None
+                return answer
             finally:
                 self._under_way.discard(scope)
-            self.trouble = self.lost_since = None
-            return answer
         raise LinkLost("the worker was left for another one", code="unavailable", host=self.door.host, phase="act")
 
     def note(self, trouble: Trouble, error: RemoteError) -> None:

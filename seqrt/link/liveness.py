@@ -5,7 +5,8 @@ long an inference takes has nothing to do with it: a worker answers a ping while
 
 A connection on which nothing has come for `SILENCE_S` is pinged; when nothing comes for max(`PATIENCE_S`, `ROUND_TRIPS`
 round trips) more, it is given up. Any byte is a sign of life, and so is the other end taking what goes before the ping:
-on an uplink that is full the ping waits behind it, here and in the system's buffers. Where one connection after the
+on an uplink that is full the ping waits behind it, here and in the system's buffers. A program that stood still has not
+listened: the other end has its time from then on. Where one connection after the
 other stays silent, it is not the connection: each one is given twice the time of the one before.
 """
 
@@ -27,6 +28,8 @@ LOOK_S: Final = 0.25
 
 _STUCK_S: Final = 10.0
 """How long a ping may wait to be handed over where the system does not tell whether anything is taken meanwhile."""
+_STOOD_STILL_S: Final = 0.25
+"""Asked so much later than was said, the program stood still: suspended, stopped, or its machine was."""
 _EXPECTED_S: Final = 5.0
 _MOST_DOUBLINGS: Final = 4
 _LATELY: Final = 8
@@ -130,6 +133,7 @@ class Liveness:
         self._taken: int | None = None  # bytes, by the other end
         self._taken_with_ping: float = 0
         self._moved_at = -math.inf
+        self._due_at = math.inf
         self._acts: dict[str, _Act] = {}
 
     # What happens.
@@ -209,7 +213,14 @@ class Liveness:
     # What to do.
 
     def decide(self, now: float) -> Step:
-        """What to do at ``now``."""
+        """What to do at ``now``; who is told to wait asks again when that is over."""
+        if now - self._due_at > _STOOD_STILL_S:
+            self._moved_at = now  # nobody listened meanwhile: what came lies there unread
+        step = self._decide(now)
+        self._due_at = step.until if isinstance(step, Wait) else math.inf
+        return step
+
+    def _decide(self, now: float) -> Step:
         if self._heard_at == math.inf:
             return Wait(now + SILENCE_S)
         return self._decide_pinged(now) if self._ping is not None or not self.is_open else self._decide_to_ping(now)

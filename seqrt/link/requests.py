@@ -110,7 +110,7 @@ class Requests:
             line = self.line
             answer = await self._answer(line, asked, max(0.001, until - anyio.current_time()))
         if answer is None:  # the line was left meanwhile
-            raise self._lost(f"connection lost: {_told(line.failure or Left())}", asked) from line.failure
+            raise self._lost_with(line, asked)
         if not answer.is_success:
             raise self._refused(answer, asked)
         line.welcome = line.welcome or asked.phase != "ping"
@@ -120,7 +120,7 @@ class Requests:
         """Leave ``line``, on which nothing has come for so long."""
         line.silent()
         await self._leave(line, TimeoutError(f"nothing came for {silent_s:.1f} s"))
-        return self._lost(f"connection lost: {line.failure}", Asked("GET", "/ping", "ping"))
+        return self._lost_with(line, Asked("GET", "/ping", "ping"))
 
     async def _answer(self, line: Line, asked: Asked, deadline_s: float) -> httpx.Response | None:
         """The answer; None when the line was left."""
@@ -135,13 +135,10 @@ class Requests:
             if measures:
                 self._sender.round_trip(max(began_s, line.opened_at))  # opening takes round trips of its own
             return answer
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            line.liveness.refused()
-            raise self._lost(f"cannot connect: {_told(error)}", asked, "connect") from error
-        except _BROKEN as error:
-            await self._leave(line, error)
-            raise self._lost(f"connection lost: {_told(error)}", asked) from error
         except Left:
+            return None
+        except _BROKEN as error:
+            await self._broken(line, error, asked)
             return None
         except ActLost as lost:
             raise self._unavailable(str(lost), "unavailable", asked, reason=ACT_LOST) from None
@@ -150,6 +147,16 @@ class Requests:
             if asked.phase != "act" and line.is_mute:
                 await self._leave(line, late)
             raise late from None
+
+    async def _broken(self, line: Line, error: Exception, asked: Asked) -> None:
+        """Raise what a request's own failure comes to; a line that was left before closed the socket under it."""
+        if line.failure is not None:
+            return
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            line.liveness.refused()
+            raise self._lost(f"cannot connect: {_told(error)}", asked, "connect") from error
+        await self._leave(line, error)
+        raise self._lost(f"connection lost: {_told(error)}", asked) from error
 
     async def _leave(self, line: Line, failure: BaseException) -> None:
         """The next request goes over a new connection."""
@@ -163,6 +170,13 @@ class Requests:
         return LinkLost(
             what, code="unavailable", host=self._host, phase=phase, request_id=asked.act, hint=_HINTS.get(phase)
         )
+
+    def _lost_with(self, line: Line, asked: Asked) -> LinkLost:
+        """A request's end with the line it was on, which was left."""
+        failure = line.failure or Left()
+        lost = self._lost(f"connection lost: {_told(failure)}", asked)
+        lost.__cause__ = failure
+        return lost
 
     def _unavailable(self, what: str, code: str, asked: Asked, **details: str) -> Unavailable:
         return Unavailable(what, code=code, host=self._host, phase=asked.phase, request_id=asked.act, details=details)

@@ -118,7 +118,7 @@ class Workers:
 
             def heard(news: Pinged | LinkLost, seat: Seat = seat) -> None:
                 if isinstance(news, LinkLost):
-                    seat.note(Trouble.BROKEN, news)
+                    seat.note(trouble_of(news) or Trouble.BROKEN, news)
                 told(news)
 
             async with anyio.create_task_group() as tasks:

@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from seqrt.errors import SeqrtError
 
-GRACE_S: Final = 1.0
-"""Real seconds for which a thread or a socket may still wake a loop that has nothing else to wait for."""
+GRACE_LOOKS = 1000
+"""How often a loop that has nothing else to wait for looks whether a thread or a socket has woken it, a millisecond
+apart. Looks are counted and not seconds: a process that is stopped for a while, threads and all, has not waited."""
+LOOK_S: Final = 0.001
+"""Real seconds between two of them."""
 
 _LOOPS: Final = frozenset({"anyio", "asyncio", "trio"})
 

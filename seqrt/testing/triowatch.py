@@ -14,7 +14,8 @@ import trio
 from trio.abc import Instrument
 from trio.testing import MockClock
 
-from seqrt.testing.deadlock import GRACE_S, Deadlock, deadlock_text, innermost, other_threads
+from seqrt.testing import deadlock
+from seqrt.testing.deadlock import Deadlock, deadlock_text, innermost, other_threads
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,6 @@ class DeadlockWatch(Instrument):
     def __init__(self) -> None:
         self.found: Deadlock | None = None
         self._rounds = 0
-        self._since_s = 0.0
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """A task goes on, so all is well."""
@@ -51,14 +51,12 @@ class DeadlockWatch(Instrument):
         statistics = trio.lowlevel.current_statistics()
         if statistics.seconds_to_next_deadline != math.inf:
             return
-        if self._rounds == _IDLE_ROUNDS:
-            self._since_s = time.monotonic()
         sockets = statistics.io_statistics
         waiting = getattr(sockets, "tasks_waiting_read", 0) + getattr(sockets, "tasks_waiting_write", 0)
         # Trio's own wake-up socket is one of those waiting to read.
         outside = waiting > 1 or other_threads()
-        if outside and time.monotonic() - self._since_s < GRACE_S:
-            time.sleep(0.001)  # the loop has nothing to do: leave the processor to the thread it waits for
+        if outside and self._rounds < _IDLE_ROUNDS + deadlock.GRACE_LOOKS:
+            time.sleep(deadlock.LOOK_S)  # the loop has nothing to do: leave the processor to the thread it waits for
             return
         self._end_run()
 

@@ -18,13 +18,15 @@ import asyncio
 import heapq
 import itertools
 import selectors
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from seqrt.testing.deadlock import GRACE_S, Deadlock, deadlock_text, innermost, other_threads
+from seqrt.testing import deadlock
+from seqrt.testing.deadlock import Deadlock, deadlock_text, innermost, other_threads
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -39,7 +41,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
 
     Raises:
         Deadlock: Out of ``run_forever`` and ``run_until_complete``, when every task waits, no timer is left, and no
-            thread or socket woke the loop within ``deadlock.GRACE_S`` real seconds (at once where there are none).
+            thread or socket woke the loop within a real second (at once where there are none).
     """
 
     def __init__(self) -> None:
@@ -52,6 +54,10 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """The virtual time, in seconds since the loop was made."""
         return self._virtual_s
+
+    def block(self, seconds: float) -> None:
+        """Let time pass at once, as code that does not await does."""
+        self._virtual_s += seconds
 
     def call_at(  # type: ignore[override]  # typeshed's needs TypeVarTuple, which 3.10 lacks
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -74,7 +80,8 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def _wait_for_outside(self) -> None:
         """Block for real, for as long as a thread or a socket may wake this loop."""
         sockets = len(self._sockets.get_map()) > 1  # one is the loop's own pipe, which call_soon_threadsafe writes to
-        if (sockets or other_threads()) and self._sockets.select(GRACE_S):
+        looks = deadlock.GRACE_LOOKS if sockets or other_threads() else 0
+        if any(self._sockets.select(deadlock.LOOK_S) for _ in range(looks)):
             return
         # Read the tasks first: raising here unwinds the loop, not the tasks.
         raise Deadlock(deadlock_text(self._virtual_s, map(_place, asyncio.all_tasks(self))))
@@ -157,6 +164,37 @@ def run(function: Callable[..., Awaitable[T]], *args: Any, backend: str = "async
             if watch.found is not None:
                 raise watch.found from error
         raise
+
+
+def block(seconds: float) -> None:
+    """Let virtual time pass inside a callback, as a blocking driver does: whatever falls due meanwhile comes late.
+
+    Args:
+        seconds: How long it blocks.
+
+    Raises:
+        RuntimeError: Not in virtual time.
+        ValueError: Less than nothing.
+    """
+    if seconds < 0:
+        raise ValueError(f"block({seconds}): time does not run backwards")
+    loop = asyncio._get_running_loop()
+    if isinstance(loop, VirtualClockLoop):
+        loop.block(seconds)
+        return
+    jump = _trio_jump()
+    if jump is None:
+        raise RuntimeError("block() is for virtual time: use virtual.run, or the anyio_backend of testing.fixtures")
+    jump(seconds)
+
+
+def _trio_jump() -> Callable[[float], None] | None:
+    """How the running trio clock is moved on; None where none runs, or not a virtual one."""
+    trio: Any = sys.modules.get("trio")
+    if trio is None or not trio.lowlevel.in_trio_run():
+        return None
+    jump: Callable[[float], None] | None = getattr(trio.lowlevel.current_clock(), "jump", None)
+    return jump
 
 
 _backend = backend  # `run` has an argument of that name

@@ -10,6 +10,8 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from seqrt.testing.relay import Relay
 
+HANG_S = 30.0
+"""After so long a test hangs; no machine is so slow."""
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError)
 
 
@@ -48,7 +50,7 @@ async def connect(relay: Relay) -> SocketStream:
 
 async def receive_all(stream: SocketStream, size: int) -> bytes:
     body = bytearray()
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG_S):
         while len(body) < size:
             body += await stream.receive()
     return bytes(body)
@@ -56,6 +58,6 @@ async def receive_all(stream: SocketStream, size: int) -> bytes:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait until ``true()``; for what no event tells."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG_S):
         while not true():  # noqa: ASYNC110
             await anyio.sleep(0.001)

@@ -10,6 +10,7 @@ import anyio.lowlevel
 import httpx
 import numpy as np
 import pytest
+from echoing import HANG_S
 
 from seqrt.observation import Observations, Stream
 from seqrt.policies import policy
@@ -27,7 +28,7 @@ class Waits:
         self.let_go = threading.Event()
 
     def infer(self, obs: Any) -> Any:
-        assert self.let_go.wait(20)
+        assert self.let_go.wait(60)
         return np.zeros((4, 2))
 
 
@@ -42,12 +43,12 @@ async def test_the_newest_act_is_served_when_the_policy_is_free_and_the_older_on
     waits, answers = Waits(), dict[int, Any]()
     async with (
         serving(waits) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=20, http1=False, http2=True) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=60, http1=False, http2=True) as client,
         anyio.create_task_group() as tasks,
     ):
         for step in range(4):
             tasks.start_soon(act, client, step, answers)
-            with anyio.fail_after(10):
+            with anyio.fail_after(HANG_S):
                 while server.policy.statistics()["acts"] <= step:
                     await anyio.lowlevel.checkpoint()
         waits.let_go.set()
@@ -60,11 +61,11 @@ async def test_answers_delayed_inside_the_worker_overtake_one_another_on_one_con
     waits.let_go.set()
     async with (
         serving(waits, wrap=lambda app: Delayed(app, after_s=[0.3, 0.0])) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=20, http1=False, http2=True) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=60, http1=False, http2=True) as client,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(act, client, 0, answers)
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG_S):
             while not server.policy.statistics()["inferred"]:
                 await anyio.lowlevel.checkpoint()
         await act(client, 1, answers)

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from echoing import HANG_S
 
 from seqrt import Unavailable
 from seqrt.link.http import HttpLink
@@ -50,7 +51,7 @@ class Gated:
 @contextlib.asynccontextmanager
 async def gated(protocol: str) -> AsyncIterator[tuple[Gated, httpx.AsyncClient]]:
     app, http1 = Gated(), protocol == "HTTP/1.1"
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG_S):
         async with serving(Scripted(), wrap=lambda _: app, grace_s=0.1) as server:
             transport = OneConnection(Network(http2=not http1), http1=http1)
             async with httpx.AsyncClient(transport=transport, base_url=server.url, timeout=None) as client:

@@ -17,8 +17,9 @@ import seqrt
 
 DECLARED = dict(
     observations=seqrt.Observations(streams={"state": seqrt.Stream(at=[-1, 0], shape=[2])}),
-    actions=seqrt.Actions(key="actions", hz=100, open_loop_horizon=4),
+    actions=seqrt.Actions(key="actions", hz=1, open_loop_horizon=4),
 )
+QUICK = {**DECLARED, "actions": seqrt.Actions(key="actions", hz=100, open_loop_horizon=4)}
 
 @seqrt.policy(**DECLARED, episodes="shared")
 class Good:
@@ -39,7 +40,7 @@ class Batched(Raises):
     def infer(self, obs):
         return {"actions": np.zeros((1, 4, 2))}
 
-@seqrt.policy(**DECLARED)
+@seqrt.policy(**QUICK)
 class Slow(Raises):
     def infer(self, obs):
         time.sleep(0.05)

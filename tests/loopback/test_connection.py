@@ -9,6 +9,7 @@ import h2.connection
 import h2.events
 import httpx
 import pytest
+from echoing import HANG_S
 
 from seqrt.link.network import Network
 from seqrt.link.opening import OneConnection
@@ -69,7 +70,7 @@ async def test_an_answer_does_not_wait_for_the_next_one_that_somebody_else_waits
             tasks.start_soon(listener.serve, Answering())
             for _ in range(IN_FLIGHT):
                 tasks.start_soon(ask_on)
-            with anyio.move_on_after(5):
+            with anyio.move_on_after(HANG_S):
                 await all_answered.wait()
             tasks.cancel_scope.cancel()
     assert answered == ROUNDS

@@ -19,6 +19,7 @@ import h2.settings
 import httpx
 import pytest
 from anyio.streams.tls import TLSStream
+from echoing import HANG_S
 
 from seqrt.link.bodies import Whole
 from seqrt.link.http import HttpLink, clients
@@ -130,7 +131,7 @@ async def connected(
     server: Callable[[Any], Awaitable[None]], *, http1: bool = False
 ) -> AsyncIterator[httpx.AsyncClient]:
     transport = OneConnection(Network(http2=not http1), http1=http1)
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG_S):
         async with (
             listening(server) as address,
             httpx.AsyncClient(transport=transport, base_url=address, timeout=None) as client,
@@ -151,7 +152,7 @@ async def inline(function: Callable[[], Any]) -> Any:
 
 @contextlib.asynccontextmanager
 async def linked(server: Callable[[Any], Awaitable[None]]) -> AsyncIterator[HttpLink]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG_S):
         async with listening(server) as address:
             new = clients(address, timeout_s=5.0, key=None)
             link = HttpLink(new, host=address, timeout_s=5.0, offload=inline)
@@ -268,7 +269,7 @@ async def test_an_upload_given_up_in_the_middle_is_told_to_the_other_end() -> No
             asking.cancel_scope.cancel()
         async with anyio.create_task_group() as asking:
             asking.start_soon(client.get, "/")
-            with anyio.fail_after(5):
+            with anyio.fail_after(HANG_S):
                 await told.wait()
             asking.cancel_scope.cancel()
     assert told.is_set()
@@ -290,7 +291,7 @@ async def test_an_upload_cut_in_the_middle_of_a_frame_leaves_no_half_frame_befor
             await anyio.wait_all_tasks_blocked()  # the socket's buffers are full
             asking.cancel_scope.cancel()
         cut.set()
-        with anyio.fail_after(3):
+        with anyio.fail_after(HANG_S):
             assert (await client.get("/")).status_code == 200
 
 
@@ -387,7 +388,7 @@ async def test_an_answer_does_not_wait_for_an_upload_that_the_link_is_too_slow_f
             await there.wait()
             for _ in range(2):
                 asking.start_soon(upload, client, BODY)
-            with anyio.fail_after(3):
+            with anyio.fail_after(HANG_S):
                 await answered.wait()
             asking.cancel_scope.cancel()
 
@@ -404,7 +405,7 @@ async def test_an_upload_that_is_answered_or_reset_before_it_was_sent_ends_then(
         await peer.answer_all()
 
     async with connected(Listening(serve)) as client:
-        with anyio.fail_after(3):
+        with anyio.fail_after(HANG_S):
             if refused:
                 with pytest.raises(httpx.RemoteProtocolError):
                     await upload(client, bytes(100_000))
@@ -445,7 +446,7 @@ class Unwilling(Exception):
 
 @contextlib.asynccontextmanager
 async def opening(server: Callable[[Any], Awaitable[None]]) -> AsyncIterator[httpx.AsyncClient]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG_S):
         async with listening(server) as address:
             transport = OneConnection(Network(Trust(Certificate(PEM).fingerprint)), http1=True)
             base_url = address.replace("http:", "https:")
@@ -480,7 +481,7 @@ async def test_two_that_open_a_connection_at_once_fail_with_it_and_leave_none_be
         assert (await client.get("/")).status_code == 200
         assert (server.connections, server.open) == (1, 1)
         await client.aclose()
-        with anyio.fail_after(3):
+        with anyio.fail_after(HANG_S):
             while server.open:
                 await anyio.lowlevel.checkpoint()
 
@@ -514,7 +515,7 @@ async def test_one_of_two_that_open_a_connection_is_cancelled_and_the_other_leav
         assert (await client.get("/")).status_code == 200
         assert (server.connections, server.open) == (1, 1)
         await client.aclose()
-        with anyio.fail_after(3):
+        with anyio.fail_after(HANG_S):
             while server.open:
                 await anyio.lowlevel.checkpoint()
 
@@ -669,7 +670,7 @@ async def test_a_nudge_sends_a_ping_whole_and_nothing_while_something_is_being_s
 
     server = Listening(serve)
     transport = OneConnection(Network(http2=True), http1=False)
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG_S):
         async with (
             listening(server) as address,
             httpx.AsyncClient(transport=transport, base_url=address, timeout=None) as client,

@@ -11,6 +11,7 @@ import anyio
 import httpx
 import pytest
 import trio
+from echoing import HANG_S
 
 import seqrt
 from examples import blocking_driver, fastapi_teleop, flow_policy, my_policy, ten_lines, trio_rig
@@ -57,10 +58,10 @@ def test_the_policy_is_served_by_the_command(folder: str, target: str) -> None:
             said = worker.stdout.readline().decode()
             url = re.search(r"http://127\.0\.0\.1:\d+", said)
             assert url is not None, said
-            declared = httpx.get(f"{url[0]}/policy", headers={"accept": "application/json"}).json()
+            declared = httpx.get(f"{url[0]}/policy", headers={"accept": "application/json"}, timeout=HANG_S).json()
         finally:
             worker.terminate()
-            worker.wait(10)
+            worker.wait(HANG_S)
     assert declared["model"] == "light-follower"
     assert declared["actions"]["names"] == ["pan", "tilt"]
 
@@ -107,7 +108,7 @@ async def teleop_served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.
 async def test_the_teleop_server_drives_an_arm_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     async with teleop_served(monkeypatch) as client:
         assert (await client.post("/run", params={"actions": 5})).status_code == 202
-        with anyio.fail_after(15):
+        with anyio.fail_after(HANG_S):
             while (status := (await client.get("/status")).json())["running"]:
                 await anyio.lowlevel.checkpoint()
         assert status["error"] is None

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
@@ -17,7 +16,6 @@ import pytest
 import pytest_asyncio
 
 import seqrt
-from seqrt.errors import CallbackTooSlow
 from seqrt.runtime.waiting import Tick
 from seqrt.testing.policies import Scripted
 from seqrt.testing.robots import FakeArm
@@ -25,6 +23,8 @@ from seqrt.timeline import events as ev
 
 BACKENDS = ("asyncio", "trio")
 HZ = 50.0
+FAR_HZ = 0.02
+"""The first tick is 50 s away: what ends before it was woken."""
 
 backends = pytest.mark.parametrize("anyio_backend", BACKENDS)
 
@@ -81,7 +81,7 @@ async def test_interrupt_from_another_thread_ends_the_run_with_hold() -> None:
     async with seqrt.connect(policy=a_policy()) as policy:
 
         def press() -> None:
-            arm.third.wait(10)
+            arm.third.wait(60)
             policy.interrupt()
 
         button = threading.Thread(target=press)
@@ -99,39 +99,38 @@ async def test_interrupt_from_another_thread_ends_the_run_with_hold() -> None:
 async def test_interrupt_from_another_thread_ends_the_run_before_the_next_tick(tick: Tick) -> None:
     """Whatever waits for that tick is woken; the timer it waits by is given back."""
     arm, told = FakeArm(3), list[ev.Event]()
-    acted, waiting, files = anyio.Event(), threading.Event(), open_files()
+    answered, waiting, files = anyio.Event(), threading.Event(), open_files()
 
     def press() -> None:
-        waiting.wait(10)
+        waiting.wait(60)
         policy.interrupt()
 
-    def act(row: Any) -> None:
-        arm.act(row)
-        acted.set()
+    def record(event: ev.Event) -> None:
+        told.append(event)
+        if isinstance(event, ev.Answered):
+            answered.set()
 
     async def see_it_wait() -> None:
         """Say so once the loop has gone round often enough for the actuator to have come to its wait."""
-        await acted.wait()
+        await answered.wait()
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
         waiting.set()
 
     async with (
-        seqrt.connect(policy=Scripted(rows=20, hz=5.0)) as policy,
+        seqrt.connect(policy=Scripted(rows=20, hz=FAR_HZ)) as policy,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(see_it_wait)
         button = threading.Thread(target=press)
         button.start()
         outcome = await policy.run(
-            observe=arm.observe, act=act, hold=arm.hold, validate=yes, max_seconds=10, record=told.append,
-            play=seqrt.Play(tick=tick),
+            arm, validate=yes, max_seconds=200, record=record, play=seqrt.Play(tick=tick)
         )  # fmt: skip
         button.join()
         waited = policy.statistics().tick
-    assert (outcome.reason, outcome.actions, len(arm.holds)) == ("interrupted", 1, 1)
-    played = next(event for event in told if isinstance(event, ev.Ticked) and event.kind == "played")
-    assert told[-1].at_s < (played.step + 1) / 5.0
+    assert (outcome.reason, outcome.actions) == ("interrupted", 0)
+    assert [event for event in told if isinstance(event, ev.Ticked)] == []
     assert waited is not None
     assert waited.woken == 1
     assert open_files() == files
@@ -145,18 +144,19 @@ def open_files() -> int:
 @pytest.mark.anyio
 async def test_interrupt_from_a_signal_handler_wakes_an_idle_loop() -> None:
     """The signal comes while everything sleeps; the loop must not sleep on until the tick."""
-    arm = Arm()
-    async with seqrt.connect(policy=Scripted(rows=3, hz=1.0)) as policy:
+    arm, told = Arm(), list[ev.Event]()
+    async with seqrt.connect(policy=Scripted(rows=3, hz=FAR_HZ)) as policy:
         with on_alarm(0.05, policy.interrupt) as start:
 
             def observe() -> Any:
                 start()
                 return arm.observe()
 
-            began = time.monotonic()
-            outcome = await policy.run(observe=observe, act=arm.act, hold=arm.hold, validate=yes, max_seconds=10)
+            outcome = await policy.run(
+                observe=observe, act=arm.act, hold=arm.hold, validate=yes, max_seconds=200, record=told.append
+            )  # fmt: skip
     assert outcome.reason == "interrupted"
-    assert time.monotonic() - began < 0.9, "the first tick would have been at 1 s"
+    assert [event for event in told if isinstance(event, ev.Ticked)] == []
     assert arm.held_once
 
 
@@ -179,9 +179,9 @@ async def test_pause_and_resume_from_a_thread() -> None:
         paused = threading.Event()
 
         def press() -> None:
-            arm.third.wait(10)
+            arm.third.wait(60)
             policy.pause()
-            paused.wait(10)
+            paused.wait(60)
             policy.resume()
 
         button = threading.Thread(target=press)
@@ -285,7 +285,7 @@ async def test_connect_lives_in_a_pytest_asyncio_fixture(policy: seqrt.Policy) -
 async def test_a_fixtures_handle_is_driven_from_a_task_of_a_bigger_program(policy: seqrt.Policy) -> None:
     arm = Arm(hold_s=0.02)
     task = asyncio.create_task(policy.run(arm, validate=yes, max_seconds=10))
-    await asyncio.to_thread(arm.third.wait, 10)
+    await asyncio.to_thread(arm.third.wait, 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -346,79 +346,3 @@ async def test_two_handles_drive_two_arms_side_by_side() -> None:
     assert len(right.acts) == 6
     assert left.held_once
     assert right.log.count("hold") == 0
-
-
-# Callbacks that block the loop for real; a slower grid, so that a busy machine is not taken for a blocking driver
-
-SLOW_HZ = 25.0
-TOO_LONG_S = 0.02
-
-
-@backends
-@pytest.mark.anyio
-async def test_a_blocking_observe_is_refused_before_motion_with_the_line_to_write() -> None:
-    arm = Arm()
-    looked: list[float] = []
-
-    def observe() -> Any:
-        looked.append(0)
-        time.sleep(TOO_LONG_S)
-        return arm.observe()
-
-    async with seqrt.connect(policy=a_policy(SLOW_HZ)) as policy:
-        with pytest.raises(CallbackTooSlow, match=r"run\(seqrt\.robots\.threaded\(robot\), …\)") as caught:
-            await policy.run(observe=observe, act=arm.act, hold=arm.hold, validate=yes, max_actions=5)
-    assert caught.value.callback == "observe"
-    assert caught.value.allowed_s == pytest.approx(0.25 / SLOW_HZ)
-    assert caught.value.took_s >= TOO_LONG_S
-    assert arm.log == []
-    assert len(looked) == 3, "the best of three: a first call may open things"
-
-
-@backends
-@pytest.mark.anyio
-async def test_an_observe_that_blocks_at_its_first_call_alone_is_fine() -> None:
-    arm = Arm()
-
-    def observe() -> Any:
-        if not arm.observed:
-            time.sleep(TOO_LONG_S)
-        return arm.observe()
-
-    async with seqrt.connect(policy=a_policy(SLOW_HZ)) as policy:
-        outcome = await policy.run(observe=observe, act=arm.act, hold=arm.hold, validate=yes, max_actions=5)
-    assert outcome.reason == "completed"
-
-
-@backends
-@pytest.mark.anyio
-async def test_an_act_that_blocks_three_times_in_its_first_ten_ends_the_run_with_hold() -> None:
-    arm = Arm()
-
-    def act(row: Any) -> None:
-        arm.act(row)
-        if len(arm.acts) in (2, 4, 5, 6):
-            time.sleep(TOO_LONG_S)
-
-    async with seqrt.connect(policy=a_policy(SLOW_HZ)) as policy:
-        with pytest.raises(CallbackTooSlow, match="threaded") as caught:
-            await policy.run(observe=arm.observe, act=act, hold=arm.hold, validate=yes, max_actions=50)
-    assert caught.value.callback == "act"
-    assert len(arm.acts) == 6, "three in a row"
-    assert caught.value.outcome is not None
-    assert arm.held_once
-
-
-@backends
-@pytest.mark.anyio
-async def test_an_act_that_blocks_later_or_now_and_then_is_not_stopped_for_it() -> None:
-    arm = Arm()
-
-    def act(row: Any) -> None:
-        arm.act(row)
-        if len(arm.acts) in (1, 2, 4, 5, 11, 12, 13):
-            time.sleep(TOO_LONG_S)
-
-    async with seqrt.connect(policy=a_policy(SLOW_HZ)) as policy:
-        outcome = await policy.run(observe=arm.observe, act=act, hold=arm.hold, validate=yes, max_actions=14)
-    assert outcome.reason == "completed"

@@ -18,6 +18,7 @@ import hpack
 import httpcore
 import httpx
 import pytest
+from echoing import HANG_S
 from hypercorn.config import Config
 
 from seqrt.link.connection import SharedReading
@@ -58,7 +59,7 @@ class Ends(anyio.abc.ByteStream):
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG_S):
         while not condition():
             await anyio.lowlevel.checkpoint()
 
@@ -163,7 +164,7 @@ async def test_the_head_goes_ahead_where_the_other_end_gives_no_room_for_a_body_
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(listener.serve, grudging)
-        with anyio.fail_after(15):
+        with anyio.fail_after(HANG_S):
             assert (await client.get("/")).status_code == 204  # its settings are there with the answer
             assert (await client.post("/", content=b"x" * 500)).status_code == 204
         tasks.cancel_scope.cancel()

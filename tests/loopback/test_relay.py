@@ -4,12 +4,13 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import anyio
+import anyio.abc
 import pytest
 from anyio.abc import SocketAttribute
-from echoing import GONE, connect, echoing, receive_all
+from echoing import GONE, HANG_S, connect, echoing, receive_all
 
 from seqrt.testing.relay import Relay
 from seqrt.testing.relay.__main__ import main, parser, schedule
@@ -31,7 +32,7 @@ async def test_a_round_trip_takes_both_delays() -> None:
 async def test_the_delay_takes_no_throughput() -> None:
     body = bytes(1_300_000)
     async with echoing() as echo, Relay(echo.port, up_s=3600.0) as relay, await connect(relay) as stream:
-        with anyio.fail_after(10):  # with a 64 KiB window a round trip it would take days
+        with anyio.fail_after(HANG_S):  # with a 64 KiB window a round trip it would take days
             await stream.send(body)
         assert relay.statistics().bytes_up == 0
 
@@ -76,7 +77,7 @@ async def test_a_reset_breaks_both_ends_and_new_connections_are_taken() -> None:
             await stream.send(b"a")
             await receive_all(stream, 1)
             relay.reset()
-            with anyio.fail_after(10), pytest.raises(anyio.BrokenResourceError):
+            with anyio.fail_after(HANG_S), pytest.raises(anyio.BrokenResourceError):
                 await stream.receive()
         async with await connect(relay) as stream:
             await stream.send(b"b")
@@ -92,7 +93,7 @@ async def test_an_end_of_one_direction_is_passed_on_with_its_delay() -> None:
         await stream.send(b"last")
         await stream.send_eof()
         assert await receive_all(stream, 4) == b"last"
-        with anyio.fail_after(10), pytest.raises(anyio.EndOfStream):
+        with anyio.fail_after(HANG_S), pytest.raises(anyio.EndOfStream):
             await stream.receive()
         assert time.perf_counter() - began_s >= 0.04
         assert echo.ends == ["EndOfStream"]
@@ -102,7 +103,7 @@ async def test_a_target_that_is_not_there_breaks_the_connection() -> None:
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         nobody = listener.extra(SocketAttribute.local_port)
     async with Relay(nobody) as relay, await connect(relay) as stream:
-        with anyio.fail_after(10), pytest.raises(GONE):
+        with anyio.fail_after(HANG_S), pytest.raises(GONE):
             await stream.receive()
 
 
@@ -124,7 +125,7 @@ async def test_leaving_the_relay_closes_its_connections() -> None:
             await stream.send(b"a")
             await receive_all(stream, 1)
         async with stream:
-            with anyio.fail_after(10), pytest.raises(GONE):
+            with anyio.fail_after(HANG_S), pytest.raises(GONE):
                 await stream.receive()
 
 
@@ -139,23 +140,32 @@ async def test_the_port_is_known_once_it_was_entered() -> None:
         _ = Relay(1).port
 
 
+async def said_when_stopped(process: anyio.abc.Process) -> str:
+    """What the command says of a byte that went through it, and of its end by Ctrl-C."""
+    assert process.stdout is not None
+    with anyio.fail_after(HANG_S):
+        line = (await process.stdout.receive()).decode()
+        assert "model" in line
+        port = int(line.split()[1].rpartition(":")[2])
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            began_s = time.perf_counter()
+            await stream.send(b"a")
+            assert await receive_all(stream, 1) == b"a"
+            assert time.perf_counter() - began_s >= 0.02
+        process.send_signal(signal.SIGINT)
+        return b"".join([piece async for piece in process.stdout]).decode()
+
+
 async def test_it_runs_as_a_command_and_says_what_went_through() -> None:
     async with echoing() as echo:
         arguments = ["--to", str(echo.port), "--up-ms", "10", "--down-ms", "10", "--up-mbit", "20", "--window-model"]
         command = [sys.executable, "-m", "seqrt.testing.relay", *arguments]
         async with await anyio.open_process(command, stderr=subprocess.STDOUT) as process:
-            assert process.stdout is not None
-            with anyio.fail_after(15):
-                line = (await process.stdout.receive()).decode()
-                assert "model" in line
-                port = int(line.split()[1].rpartition(":")[2])
-                async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-                    began_s = time.perf_counter()
-                    await stream.send(b"a")
-                    assert await receive_all(stream, 1) == b"a"
-                    assert time.perf_counter() - began_s >= 0.02
-                process.send_signal(signal.SIGINT)
-                said = b"".join([piece async for piece in process.stdout]).decode()
+            try:
+                said = await said_when_stopped(process)
+            finally:
+                with suppress(ProcessLookupError):
+                    process.kill()
     assert "stopped" in said
     assert "bytes_up" in said
 

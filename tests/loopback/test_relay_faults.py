@@ -13,7 +13,7 @@ from functools import partial
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from echoing import GONE, connect, echoing, receive_all, until
+from echoing import GONE, HANG_S, connect, echoing, receive_all, until
 
 from seqrt.testing.fixtures import relayed  # noqa: F401
 from seqrt.testing.relay import Relay
@@ -70,7 +70,7 @@ async def test_nothing_comes_faster_than_the_rate_allows_whoever_sends_it() -> N
                 assert came <= RATE * (time.perf_counter() - began_s - 0.02)
 
     async with echoing() as echo, Relay(echo.port, up_s=0.02, up_bytes_per_s=RATE) as relay:
-        with anyio.fail_after(15):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as tasks:
                 began_s = time.perf_counter()
                 for _ in range(3):
@@ -173,13 +173,22 @@ async def test_refused_means_that_nobody_listens_until_the_server_is_back_on_its
         for _ in range(2):
             with pytest.raises(ConnectionRefusedError):
                 await connect_once(port)
-        with anyio.fail_after(10), pytest.raises(GONE):
+        with anyio.fail_after(HANG_S), pytest.raises(GONE):
             await stream.receive()
         relay.listen()
         async with await connect(relay) as again:
             await again.send(b"b")
             assert await receive_all(again, 1) == b"b"
         assert (relay.port, relay.statistics().resets) == (port, 1)
+
+
+async def test_a_connection_that_is_still_being_made_is_broken_with_the_others() -> None:
+    async with echoing() as echo, Relay(echo.port) as relay, await connect(relay) as stream:
+        while not relay.statistics().connections:
+            await anyio.lowlevel.checkpoint()
+        relay.refuse()
+        with anyio.fail_after(HANG_S), pytest.raises(GONE):
+            await stream.receive()
 
 
 async def connect_once(port: int) -> None:
@@ -221,7 +230,7 @@ async def test_a_target_that_resets_is_told_with_the_delay() -> None:
         stream = await stack.enter_async_context(await connect(relay))
         began_s = time.perf_counter()
         await stream.send(b"a")
-        with anyio.fail_after(10), pytest.raises(anyio.BrokenResourceError):
+        with anyio.fail_after(HANG_S), pytest.raises(anyio.BrokenResourceError):
             await stream.receive()
         assert time.perf_counter() - began_s >= 0.05
         tasks.cancel_scope.cancel()
@@ -235,7 +244,7 @@ async def test_the_schedule_does_each_thing_in_its_turn() -> None:
 
     schedule = [(0.02, partial(note, "second")), (0.0, partial(note, "first")), (0.03, Relay.refuse)]
     async with echoing() as echo, Relay(echo.port, schedule=schedule) as relay, await connect(relay) as stream:
-        with anyio.fail_after(10), pytest.raises(GONE):
+        with anyio.fail_after(HANG_S), pytest.raises(GONE):
             await stream.receive()
         assert done == ["first", "second"]
         with pytest.raises(ConnectionRefusedError):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from echoing import HANG_S
 
 POLICY = """
 import time
@@ -85,10 +86,10 @@ def test_a_ready_line_names_the_url_and_the_robots_line_and_a_signal_ends_it_cle
         line = process.stdout.readline()
         url = url_of(line)
         assert f'seqrt.connect(base_url="{url}")' in line
-        assert httpx.get(f"{url}/healthz").json()["stage"] == "ready"
-        assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [1.0]
+        assert httpx.get(f"{url}/healthz", timeout=HANG_S).json()["stage"] == "ready"
+        assert httpx.post(f"{url}/act", json={"inputs": 1}, timeout=HANG_S).json()["outputs"] == [1.0]
         process.send_signal(signum)
-        assert process.wait(15) == 0
+        assert process.wait(HANG_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
 
@@ -98,19 +99,19 @@ def test_the_first_signal_drains_and_the_second_stops(tmp_path: Path) -> None:
         assert process.stdout is not None
         url = url_of(process.stdout.readline())
         live = {"episode_id": "live", "skipped": [0]}
-        assert httpx.post(f"{url}/observe", json=live).status_code == 200
+        assert httpx.post(f"{url}/observe", json=live, timeout=HANG_S).status_code == 200
         process.send_signal(signal.SIGTERM)
         assert "draining 1 episode" in process.stdout.readline()
-        assert httpx.post(f"{url}/observe", json={**live, "skipped": [1]}).status_code == 200
-        refused = httpx.post(f"{url}/observe", json={**live, "episode_id": "new"})
+        assert httpx.post(f"{url}/observe", json={**live, "skipped": [1]}, timeout=HANG_S).status_code == 200
+        refused = httpx.post(f"{url}/observe", json={**live, "episode_id": "new"}, timeout=HANG_S)
         assert (refused.status_code, refused.json()["details"]) == (503, {"reason": "draining"})
-        assert httpx.get(f"{url}/healthz").json()["details"] == {"stage": "draining"}
+        assert httpx.get(f"{url}/healthz", timeout=HANG_S).json()["details"] == {"stage": "draining"}
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 0
+        assert process.wait(HANG_S) == 0
 
 
 def test_a_policy_that_cannot_be_loaded_ends_it_with_its_own_error(tmp_path: Path) -> None:
     with served("served_policy:Broken", "asyncio", tmp_path) as process:
-        assert process.wait(15) == 1
+        assert process.wait(HANG_S) == 1
         assert process.stderr is not None
         assert process.stderr.read().rstrip().endswith("OSError: no weights")

@@ -33,7 +33,7 @@ class Counts:
     def infer(self, obs: list[Any], *, episode: list[Episode], steps: int = 10) -> list[Any]:
         if any(one["x"] == "block" for one in obs):
             self.blocked.set()
-            assert self.let_go.wait(20)
+            assert self.let_go.wait(60)
         self.batches.append(len(obs))
         for one in episode:
             one.state["acts"] = one.state.get("acts", 0) + 1
@@ -48,7 +48,7 @@ class Counts:
 
 async def test_eight_robots_share_one_call_and_their_states_stay_apart() -> None:
     counts = Counts()
-    async with serving(counts) as server, httpx.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with serving(counts) as server, httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         answers: dict[str, Any] = {}
 
         async def act(episode: str, number: int, x: Any = 0.0) -> None:

@@ -17,6 +17,7 @@ import h2.settings
 import httpx
 import numpy as np
 import pytest
+from echoing import HANG_S
 
 from seqrt.observation import Observations, Stream
 from seqrt.policies import HostLimits, policy
@@ -47,19 +48,19 @@ class Blocks:
 
     def infer(self, obs: Any) -> Any:
         self.began.set()
-        assert self.let_go.wait(20)
+        assert self.let_go.wait(60)
         return [1.0]
 
 
 @asynccontextmanager
 async def client(server: Server, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     options = {"http2": True, "http1": False, **options}
-    async with httpx.AsyncClient(base_url=server.url, headers=HEADERS, timeout=20, **options) as made:
+    async with httpx.AsyncClient(base_url=server.url, headers=HEADERS, timeout=60, **options) as made:
         yield made
 
 
 async def waited(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG_S):
         while not condition():
             await anyio.lowlevel.checkpoint()
 
@@ -95,16 +96,6 @@ async def test_http_1_is_served_alike() -> None:
             assert (answered.http_version, answered.status_code) == ("HTTP/1.1", 200)
 
 
-async def test_one_connection_carries_more_than_a_thousand_requests() -> None:
-    async with serving(Echo()) as server, client(server) as http:
-        ports = set()
-        for _ in range(1101):
-            answered = await http.get("/ping")
-            assert answered.status_code == 200
-            ports.add(answered.extensions["network_stream"].get_extra_info("client_addr"))
-        assert len(ports) == 1
-
-
 async def test_ping_and_healthz_answer_while_inference_blocks() -> None:
     blocks = Blocks()
     async with serving(blocks) as server, client(server) as http, anyio.create_task_group() as tasks:
@@ -138,7 +129,7 @@ async def test_requests_under_way_end_when_the_server_stops() -> None:
     answers: list[httpx.Response] = []
     async with anyio.create_task_group() as tasks:
         async with serving(blocks) as server:
-            http = httpx.AsyncClient(base_url=server.url, headers=HEADERS, http2=True, http1=False, timeout=20)
+            http = httpx.AsyncClient(base_url=server.url, headers=HEADERS, http2=True, http1=False, timeout=60)
 
             async def ask() -> None:
                 answers.append(await http.post("/act", content=encode(ActRequest(inputs={}))))
@@ -187,21 +178,23 @@ async def test_the_server_answers_with_the_stage_while_the_policy_loads() -> Non
         assert (health.status_code, health.json()) == (200, {"stage": "ready", "detail": ""})
 
 
-async def test_a_large_observation_at_40_ms_takes_one_round_trip_and_not_one_for_each_64_kib() -> None:
+async def test_a_large_observation_arrives_whole_before_a_byte_has_come_back() -> None:
+    """The default windows would take a round trip for each 64 KiB of it."""
+    blocks = Blocks()
     body = encode(ActRequest(inputs={"image": np.zeros(1_300_000, np.uint8)}))
-    took_s = []
     async with (
-        serving(Echo()) as server,
-        Relay(server.port, up_s=0.02, down_s=0.02) as relay,
+        serving(blocks) as server,
+        Relay(server.port) as relay,
         client(Server("127.0.0.1", relay.port, server.policy)) as http,
     ):
         await http.get("/ping")
-        for _ in range(3):
-            began = anyio.current_time()
-            assert (await http.post("/act", content=body)).status_code == 200
-            took_s.append(anyio.current_time() - began)
-    # 49 ms on an idle machine; the default windows would take twenty round trips, 0.8 s and more.
-    assert min(took_s) < 0.4
+        relay.set_rate("down", 0.1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: http.post("/act", content=body))
+            await waited(blocks.began.is_set)
+            assert relay.statistics().bytes_up > len(body)
+            blocks.let_go.set()
+            relay.set_rate("down", None)
 
 
 # ---- a raw client ----
@@ -219,7 +212,7 @@ class Raw:
         await self.stream.send(self.connection.data_to_send())
 
     async def until(self, kind: type[Any], stream_id: int | None = None) -> Any:
-        with anyio.fail_after(15):
+        with anyio.fail_after(HANG_S):
             while True:
                 for event in self.events:
                     if isinstance(event, kind) and stream_id in (None, getattr(event, "stream_id", None)):
@@ -245,6 +238,17 @@ async def raw(server: Server) -> AsyncIterator[Raw]:
         made.connection.initiate_connection()
         await made.flush()
         yield made
+
+
+async def test_one_connection_carries_more_than_a_thousand_requests() -> None:
+    async with serving(Echo()) as server, raw(server) as peer:
+        for _ in range(11):
+            asked = [await peer.request("GET", "/ping") for _ in range(100)]
+            for stream_id in asked:
+                response = await peer.until(h2.events.ResponseReceived, stream_id)
+                assert dict(response.headers)[":status"] == "200"
+                await peer.until(h2.events.StreamEnded, stream_id)
+            peer.events.clear()
 
 
 async def test_a_raw_client_sees_the_windows_and_frames_of_megabytes() -> None:
@@ -358,7 +362,7 @@ SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 async def test_bytes_that_are_no_http_end_their_own_connection_and_nothing_else(data: bytes) -> None:
     async with serving(Echo()) as server:
         async with await anyio.connect_tcp("127.0.0.1", server.port) as stream:
-            with anyio.fail_after(15):
+            with anyio.fail_after(HANG_S):
                 try:
                     await stream.send(data)
                     await stream.send_eof()

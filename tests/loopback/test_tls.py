@@ -13,6 +13,7 @@ import anyio
 import anyio.abc
 import pytest
 from anyio.streams.tls import TLSStream
+from echoing import HANG_S
 
 import seqrt
 from seqrt.worker import Certificate, Server, app, self_signed, serving
@@ -34,7 +35,7 @@ class Adds:
 
 async def added(base_url: str, **options: Any) -> tuple[float, str]:
     """What the policy there adds to 1, and what was spoken."""
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG_S):
         async with seqrt.connect(base_url=base_url, **options) as policy:
             chunk = await policy.predict({"x": 1.0})
             return float(chunk.rows[0][0]), policy.statistics().link.protocol
@@ -193,7 +194,7 @@ async def test_a_connect_that_is_cancelled_leaves_no_socket_open(scheme: str) ->
             connecting.start_soon(added, f"{scheme}://{place}")
             await heard.wait()
             connecting.cancel_scope.cancel()
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG_S):
             await over.wait()
 
 
@@ -209,7 +210,7 @@ async def test_a_handshake_that_takes_too_long_is_told_and_leaves_no_socket_open
 
     async with by_hand(serve) as place:
         await refused(seqrt.Unavailable, f"https://{place}", fingerprint=FINGERPRINT, timeout_s=1.0)
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG_S):
             await over.wait()
 
 
@@ -223,7 +224,7 @@ async def test_a_client_that_does_not_finish_its_handshake_is_let_go_and_holds_u
     async with by_hand(serve) as place:
         host, _, port = place.partition(":")
         async with await anyio.connect_tcp(host, int(port)) as stream:
-            with anyio.fail_after(10):
+            with anyio.fail_after(HANG_S):
                 with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
                     await stream.receive()
                 await let_go.wait()

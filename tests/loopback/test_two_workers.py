@@ -19,7 +19,8 @@ from seqrt.worker import serving
 
 
 def by_state() -> Scripted:
-    return Scripted(rows=50, hz=20, by="state")
+    """No chunk asked for before the first worker is lost reaches the end of a run."""
+    return Scripted(rows=30, hz=20, by="state")
 
 
 class Served:

@@ -57,6 +57,23 @@ def test_a_second_of_silence_is_asked_about() -> None:
     assert liveness.decide(SILENCE_S) == Ping(None)
 
 
+def test_a_program_that_stood_still_listens_for_a_while_before_it_takes_the_other_end_for_gone() -> None:
+    liveness = opened()
+    assert liveness.decide(SILENCE_S) == Ping(None)
+    ping(liveness, SILENCE_S)
+    assert liveness.decide(SILENCE_S) == Wait(SILENCE_S + PATIENCE_S)
+    assert liveness.decide(30.0) == Wait(30.0 + PATIENCE_S)
+    assert liveness.decide(30.0 + PATIENCE_S) == Gone(30.0 + PATIENCE_S)
+
+
+def test_a_loop_that_is_a_little_late_gives_the_other_end_no_more_time() -> None:
+    liveness = opened()
+    ping(liveness, SILENCE_S)
+    assert liveness.decide(SILENCE_S) == Wait(SILENCE_S + PATIENCE_S)
+    late = SILENCE_S + PATIENCE_S + 0.2
+    assert liveness.decide(late) == Gone(late)
+
+
 def test_where_bytes_keep_coming_a_ping_goes_out_now_and_then_to_measure_the_round_trip() -> None:
     liveness = opened()
     for tenths in range(1, 20):

@@ -120,6 +120,7 @@ class Relay:
         self._place: sockets.Address | None = None
         self._listener: socket.socket | None = None
         self._connections: set[Connection] = set()
+        self._breaks = 0
         self._connected = self._resets = self._bursts = 0
 
     @property
@@ -175,6 +176,7 @@ class Relay:
 
     def reset(self) -> None:
         """Break every connection at both ends at once (RST). New ones are taken."""
+        self._breaks += 1
         for connection in list(self._connections):
             connection.reset()
 
@@ -255,9 +257,9 @@ class Relay:
                         raise
                     return
                 assert self._tasks is not None
-                self._tasks.start_soon(self._relay, client, name="relay connection")
+                self._tasks.start_soon(self._relay, client, self._breaks, name="relay connection")
 
-    async def _relay(self, client: socket.socket) -> None:
+    async def _relay(self, client: socket.socket, breaks: int) -> None:
         self._connected += 1
         assert self._target is not None
         with client:
@@ -271,6 +273,11 @@ class Relay:
                 self._resets += 1
                 return
             with target:
+                if self._breaks != breaks:  # all were broken while this one was being made
+                    sockets.abort_on_close(client)
+                    sockets.abort_on_close(target)
+                    self._resets += 1
+                    return
                 await self._run(Connection(client, target, *self._channels.values(), window_model=self._window_model))
 
     async def _run(self, connection: Connection) -> None:
