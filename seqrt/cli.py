@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrt.errors import SeqrtError
 from seqrt.policies.constructor import Weights
+from seqrt.watching.logs import log_to
 
 if TYPE_CHECKING:
     from seqrt.worker.tls import Certificate
@@ -54,11 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Errors of seqrt print one line and exit with their code (see `seqrt.errors`); Ctrl-C exits with 130.
     """
     options = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=[logging.WARNING, logging.INFO, logging.DEBUG][min(2, options.verbose)],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    level = [logging.WARNING, logging.INFO, logging.DEBUG][min(2, options.verbose)]
+    log_to(sys.stderr, level=level, json=options.log == "json")
     try:
         code: int = options.command(options)
     except KeyboardInterrupt:
@@ -91,7 +89,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more (-vv: every request)")
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=0, help="say more (-v: every episode, -vv: every request)"
+    )
+    parser.add_argument(
+        "--log", choices=("text", "json"), default="text", help="how: text, or one JSON object a line (default text)"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _serve_arguments(_command(commands, "serve", "serve a policy to robots", _SERVE))
     _check_arguments(_command(commands, "check", "look a policy through, without a robot", _CHECK))
@@ -142,6 +145,12 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, default=8080, help="port; 0 for a free one (default %(default)s)")
     parser.add_argument(
         "--secret-env", metavar="NAME", help="environment variable that holds the key robots must send (default: none)"
+    )
+    parser.add_argument(
+        "--metrics-port",
+        type=_port,
+        metavar="PORT",
+        help="answer GET /metrics there too, to this machine alone and without a key",
     )
     _tls_arguments(parser.add_argument_group("TLS"))
     parser.set_defaults(command=_serve)
@@ -195,6 +204,7 @@ def _serve(options: argparse.Namespace) -> int:
             secret=secret,
             weights=options.weights,
             tls=certificate,
+            metrics_port=options.metrics_port,
         )
     )
     return 0

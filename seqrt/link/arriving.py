@@ -11,6 +11,7 @@ import anyio
 
 from seqrt.errors import LinkLost, RemoteError, SeqrtError, Unavailable
 from seqrt.link.doors import Door, Seat, WorkerLink, close
+from seqrt.watching.logline import line
 from seqrt.wire.messages import PolicyInfo
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ async def look_at(doors: Sequence[Door], info: PolicyInfo, beside: str) -> None:
                 await close(found.seat.link)
                 door.check(info, found.info, beside)
                 return
-            logger.warning("%s does not answer now (%s): tried again when %s is lost", door.host, door.said, beside)
+            said = f"{door.host} does not answer now ({door.said}): tried again when {beside} is lost"
+            logger.warning("%s", line("worker.missed", None, host=door.host).saying(said))
         except SeqrtError as error:
             wrong.append(error)
 

@@ -20,6 +20,7 @@ from seqrt.link.line import ActLost, KeyRefused, Left, Line, Overdue
 from seqrt.link.liveness import Experience
 from seqrt.link.paced import Pieces
 from seqrt.link.sender import Sender
+from seqrt.watching.spans import carried
 from seqrt.wire import headers
 from seqrt.wire.errorbody import error_from
 
@@ -65,7 +66,7 @@ class Asked:
         """The request as ``client`` sends it."""
         fields = {"accept": headers.MSGPACK}
         if self.act is not None:
-            fields[headers.REQUEST_ID] = self.act
+            fields |= {headers.REQUEST_ID: self.act, **carried()}
         if self.body is not None:
             fields |= {"content-type": headers.MSGPACK, headers.DEADLINE_S: f"{deadline_s:.3f}"}
         request = client.build_request(self.method, self.path, content=self.body, headers=fields)

@@ -24,6 +24,7 @@ from seqrt.link.border import NO_HURRY, NO_LINK, LinkStatistics, M, Moved, Outgo
 from seqrt.link.doors import Door, Seat, WorkerLink, close
 from seqrt.link.liveness import PATIENCE_S, SILENCE_S
 from seqrt.link.losing import Trouble, trouble_of
+from seqrt.watching.logline import line
 from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
 
 logger = logging.getLogger(__name__)
@@ -252,7 +253,8 @@ class Workers:
         self.moves += 1
         self._moved.set()
         self._moved = anyio.Event()
-        logger.warning("%s is lost (%s): going on at %s", seat.door.host, seat.door.said, found.door.host)
+        said = f"{seat.door.host} is lost ({seat.door.said}): going on at {found.door.host}"
+        logger.warning("%s", line("link.moved", None, before=seat.door.host, host=found.door.host).saying(said))
         if self._on_move is not None:
             self._on_move(seat.door.host, found.door.host)
         await seat.leave()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
 
 from seqrt.errors import RemoteError, remote_error
 from seqrt.observation.declaration import Observations
 from seqrt.policies.limits import HostLimits
 from seqrt.policies.session import Session
+from seqrt.watching.logline import line
+
+_log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 
@@ -121,7 +125,7 @@ class Episodes:
         while len(self._ended) > self._limits.ended:
             self._ended.popitem(last=False)
         if session is not None:
-            self._close(session)
+            self._close(session, "ended")
         return session
 
     def sweep(self, now: float) -> list[Session]:
@@ -138,14 +142,14 @@ class Episodes:
             if not session.acts:
                 idle.append(session)
         for session in idle:
-            self._close(session)
+            self._close(session, "idle")
         return idle
 
     def close_all(self) -> None:
         """End every live episode; none is begun any more."""
         self.closed = True
         for session in list(self._live.values()):
-            self._close(session)
+            self._close(session, "stopped")
 
     def next_idle_at(self) -> float | None:
         """When the next episode will have been idle for too long; None when there is none."""
@@ -176,12 +180,21 @@ class Episodes:
         if self._stateful:
             raise gone("the worker no longer has this episode, and its policy has state", "lost")
 
-    def _close(self, session: Session) -> None:
+    def _close(self, session: Session, why: str) -> None:
         self.release(session)
         del self._live[session.id]
         if session.episode is not None:
             self.over.append(session)
         session.tell()
+        _say_ended(session, why)
+
+
+def _say_ended(session: Session, why: str) -> None:
+    """The one line an episode has in the log."""
+    if _log.isEnabledFor(logging.INFO):
+        acts = session.episode.steps if session.episode is not None else 0
+        for_s = session.used_at - session.began_at
+        _log.info("%s", line("episode.ended", None, episode=session.id, why=why, acts=acts, for_s=for_s))
 
 
 def _full(most: int) -> str:

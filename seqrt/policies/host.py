@@ -24,6 +24,7 @@ from seqrt.policies.limits import HostLimits
 from seqrt.policies.offload import Offload
 from seqrt.policies.readiness import Readiness, Stage
 from seqrt.policies.sample import Sampled
+from seqrt.watching.passage import Passage, Watch
 from seqrt.wire.limits import FRAMES_A_POST
 from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
 
@@ -38,6 +39,9 @@ class Host:
         limits: What it holds, and how long.
         clock: The time, in seconds; the event loop's.
         weights: What ``{weights}`` stands for where further copies are made by the declared constructor.
+
+    Attributes:
+        watch: What is counted of its acts, and of the requests of whoever serves it over HTTP.
 
     Raises:
         DeclarationError: The object cannot be called as a policy is.
@@ -57,12 +61,13 @@ class Host:
         self._model = model or declared.name
         self._clock = clock
         self._stopped = False
+        self.watch = Watch(clock)
         copies = copies_of(policy, declared, most=limits.copies, weights=weights)
         self._answers = answers = Answers(limits)
         self._episodes = episodes = episodes_of(declared, limits, copies)
         line = line_of(declared, clock)
         self._inference = inference = Inference(
-            declared, copies=copies, offload=offload, episodes=episodes, answers=answers, clock=clock
+            declared, copies=copies, offload=offload, episodes=episodes, answers=answers, clock=clock, watch=self.watch
         )
         self._readiness = Readiness(
             declared, copies=copies, inference=inference, offload=offload, limits=limits, clock=clock
@@ -95,7 +100,7 @@ class Host:
         return info_of(self._declaration, model=self._model, infer_s=infer_s)
 
     def statistics(self) -> dict[str, int]:
-        """What it holds: episodes, acts waiting or running, bytes of observations and of answers.
+        """What it holds: episodes, acts waiting or running, bytes of observations, answers kept and their bytes.
 
         And what became of acts so far: ``inferred``, and ``stale``, not served since a newer one was there.
         """
@@ -103,6 +108,7 @@ class Host:
             "episodes": len(self._episodes),
             "acts": self._acts.count,
             "frame_bytes": self._episodes.bytes,
+            "answers": self._answers.kept,
             "answer_bytes": self._answers.bytes,
             "inferred": self._inference.count,
             "stale": self._inference.stale,
@@ -187,6 +193,7 @@ class Host:
         owner: str = "",
         deadline_s: float | None = None,
         source: str = "",
+        passage: Passage | None = None,
     ) -> ActResponse:
         """Wait for the observations the act needs and for its turn, infer, and answer.
 
@@ -199,6 +206,7 @@ class Host:
             owner: The key it came with.
             deadline_s: Seconds after which it is given up while it waits.
             source: Where its observations come from, as `moving` is told.
+            passage: Its way, of `watch`, where whoever read it began one; it is begun here else.
 
         Raises:
             InvalidRequest: Malformed, over the limits, or an observation is not what the policy declared.
@@ -209,10 +217,18 @@ class Host:
             Unavailable: Not ready, too many acts, or out of time before it ran.
             PolicyError: ``infer`` raised.
         """
+        if passage is None:
+            with self.watch.act(request_id) as begun:
+                return await self._act(request, begun, owner, deadline_s, source)
+        return await self._act(request, passage, owner, deadline_s, source)
+
+    async def _act(
+        self, request: ActRequest, passage: Passage, owner: str, deadline_s: float | None, source: str
+    ) -> ActResponse:
         self._readiness.must_be_ready()
         until = self._endings.sweep() + self.patience_s(deadline_s)
         try:
-            return await self._acts.act(request, request_id=request_id, owner=owner, until=until, source=source)
+            return await self._acts.act(request, passage=passage, owner=owner, until=until, source=source)
         finally:
             self._endings.notice()
 

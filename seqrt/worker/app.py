@@ -8,9 +8,10 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import anyio
@@ -23,6 +24,11 @@ from starlette.routing import Route
 
 from seqrt.errors import RemoteError, WireError, code_of_status, remote_error
 from seqrt.policies.host import Host
+from seqrt.watching.counts import LEFT, OK
+from seqrt.watching.logline import line
+from seqrt.watching.page import warm
+from seqrt.watching.passage import Passage
+from seqrt.watching.seldom import Seldom
 from seqrt.wire.codec import decode_body
 from seqrt.wire.headers import DEADLINE_S, REQUEST_ID, parse_seconds, request_id, valid_request_id
 from seqrt.wire.legacy import read_act
@@ -31,11 +37,12 @@ from seqrt.wire.messages import ActRequest, ActResponse, EpisodeEnd, Health, Obs
 from seqrt.worker.answers import Answer, Send, answer, form, refusal, send_answer
 from seqrt.worker.hiding import hidden
 from seqrt.worker.incoming import Disconnected, Incoming, Inflow, Receive
-from seqrt.worker.logline import line
+from seqrt.worker.metrics import metrics
 
 _log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
+_LEVELS: Final = {"policy_error": logging.WARNING, "internal": logging.ERROR}
 
 
 def app(
@@ -67,9 +74,10 @@ def app(
         hide=environment if secret is not None and not reveal else None,
         body_bytes=body_bytes,
     )
-    routes = [
-        Route(path, _Endpoint(worker, respond, keyed=keyed), methods=[method])
-        for method, path, respond, keyed in (
+    warm()
+    return _routed(
+        worker,
+        (
             ("POST", "/act", None, True),
             ("POST", "/observe", worker.observe, True),
             ("POST", "/act/episode_end", worker.episode_end, True),
@@ -77,7 +85,24 @@ def app(
             ("POST", "/ping", worker.weigh, True),
             ("GET", "/healthz", worker.healthz, False),
             ("GET", "/policy", worker.policy, True),
-        )
+            ("GET", "/metrics", worker.metrics, True),
+        ),
+    )
+
+
+def metrics_app(host: Host) -> Starlette:
+    """``/metrics`` alone, asking for no key: for an address that only who may read it can reach."""
+    warm()
+    worker = _Worker(host, secret=None, hide=None, body_bytes=0)
+    return _routed(worker, (("GET", "/metrics", worker.metrics, False),))
+
+
+def _routed(
+    worker: _Worker, endpoints: Iterable[tuple[str, str, Callable[[_Call], Awaitable[Any]] | None, bool]]
+) -> Starlette:
+    routes = [
+        Route(path, _Endpoint(worker, path, respond, keyed=keyed), methods=[method])
+        for method, path, respond, keyed in endpoints
     ]
     made = Starlette(routes=routes, exception_handlers={HTTPException: _unrouted})
     made.router.redirect_slashes = False
@@ -85,7 +110,7 @@ def app(
 
 
 class _Call:
-    """One request: its headers, its id, the form of its answer, and what its log line says."""
+    """One request: its headers, its id, the form of its answer, and what is counted of it."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.headers = Headers(scope=scope)
@@ -96,8 +121,8 @@ class _Call:
         self.content_type = self.headers.get("content-type")
         self.media = form(scope["method"], self.headers.get("accept"), self.content_type)
         self.client: str = (scope.get("client") or ("",))[0]
-        self.level = logging.DEBUG
-        self.said: dict[str, object] = {}
+        self.code = OK
+        self.received = 0
         self.body = Incoming(
             receive, self.headers.get("content-length"), http_1=str(scope.get("http_version", "")).startswith("1")
         )
@@ -112,6 +137,7 @@ class _Worker:
         self._hide = hide
         self._body_bytes = body_bytes
         self._inflow = Inflow(WORKER_BYTES)
+        self.seldom = Seldom()
 
     def check_key(self, call: _Call) -> None:
         """Raises AuthError unless the request brings the key."""
@@ -132,19 +158,22 @@ class _Worker:
         encoding = call.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise remote_error("invalid_request", f"a body encoded as {encoding!r:.40} is not read; send it plain")
-        return await call.body.read(self._body_bytes, self._inflow, partial(self.host.moving, call.client))
+        body = await call.body.read(self._body_bytes, self._inflow, partial(self.host.moving, call.client))
+        call.received = len(body)
+        return body
 
     def refused(self, error: RemoteError, call: _Call) -> Answer:
         """An error as it may leave this machine."""
         return refusal(hidden(error, self._hide) if self._hide is not None else error, call.id)
 
-    async def act(self, call: _Call, request: ActRequest) -> ActResponse:
+    async def act(self, call: _Call, request: ActRequest, passage: Passage) -> ActResponse:
         """POST /act, once its body is here."""
         return await self.host.act(
             request,
             request_id=call.id,
             deadline_s=parse_seconds(call.headers.get(DEADLINE_S)),
             source=call.client,
+            passage=passage,
         )
 
     async def observe(self, call: _Call) -> Any:
@@ -155,7 +184,6 @@ class _Worker:
         """POST /act/episode_end."""
         ended = decode_body(await self.body(call), call.content_type, EpisodeEnd)
         await self.host.end(ended.episode_id)
-        call.level, call.said = logging.INFO, {"episode": ended.episode_id}
         return {}
 
     async def ping(self, call: _Call) -> Any:
@@ -190,46 +218,69 @@ class _Worker:
         """GET /policy: what a robot checks before any motion."""
         return self.host.info()
 
+    async def metrics(self, call: _Call) -> Any:
+        """GET /metrics: what Prometheus reads."""
+        page = metrics(self.host, call.headers.get("accept", ""))
+        return Answer(200, page.body, page.media)
+
 
 class _Endpoint:
-    """One route as an ASGI app: key, body, answer, error body, log line."""
+    """One route as an ASGI app: key, body, answer, error body, log line, counts."""
 
-    def __init__(self, worker: _Worker, respond: Callable[[_Call], Awaitable[Any]] | None, *, keyed: bool) -> None:
+    def __init__(
+        self, worker: _Worker, path: str, respond: Callable[[_Call], Awaitable[Any]] | None, *, keyed: bool
+    ) -> None:
         self._worker = worker
+        self._name = path.strip("/").replace("/", "_")
         self._respond = respond
         self._keyed = keyed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = _Call(scope, receive)
+        call, sent = _Call(scope, receive), 0
         try:
             if self._keyed:
                 self._worker.check_key(call)
-            if self._respond is not None:
-                answered = answer(await self._respond(call), call.media)
-                _log.log(call.level, "%s", line(_event(call, "answered"), call.id, **call.said))
-            else:
-                request = read_act(await self._worker.body(call), call.content_type)
-                await self._act(call, request, send)
-                return
+            sent = await (self._act(call, send) if self._respond is None else self._other(call, send, self._respond))
         except Disconnected:
-            _log.debug("%s", line(_event(call, "left"), call.id))
-            return
+            call.code = LEFT
+            self._say(logging.DEBUG, call, "left")
         except Exception as raised:
             answered = self._refused(call, raised)
             await call.body.drain()
-        await send_answer(send, answered, call.id)
+            sent = await send_answer(send, answered, call.id)
+        self._worker.host.watch.counts.requests.add(self._name, call.code, call.received, sent)
 
-    async def _act(self, call: _Call, request: ActRequest, send: Send) -> None:
+    async def _other(self, call: _Call, send: Send, respond: Callable[[_Call], Awaitable[Any]]) -> int:
+        message = await respond(call)
+        answered = message if isinstance(message, Answer) else answer(message, call.media)
+        self._say(logging.DEBUG, call, "answered")
+        return await send_answer(send, answered, call.id)
+
+    async def _act(self, call: _Call, send: Send) -> int:
         """Answer when the act is served, or when its time is over; it runs on then and its answer is kept."""
+        with self._worker.host.watch.act(call.id, call.headers) as passage:
+            passage.enter("read")
+            try:
+                request = read_act(await self._worker.body(call), call.content_type)
+            except Disconnected:
+                passage.code = LEFT
+                raise
+            try:
+                return await self._served(call, request, passage, send)
+            finally:
+                passage.code = call.code
+
+    async def _served(self, call: _Call, request: ActRequest, passage: Passage, send: Send) -> int:
         done = anyio.Event()
         answered: Answer | None = None
 
         async def serve() -> None:
             nonlocal answered
             try:
-                response = await self._worker.act(call, request)
+                response = await self._worker.act(call, request, passage)
+                passage.enter("answer")
                 answered = answer(response, call.media)
-                _log_act(call, request, response)
+                self._say_act(call, request, response, passage)
             except Exception as raised:
                 answered = self._refused(call, raised)
             finally:
@@ -240,7 +291,8 @@ class _Endpoint:
             tasks.start_soon(serve)
             with anyio.move_on_after(patience_s):
                 await done.wait()
-            await send_answer(send, answered if answered is not None else self._overdue(call, patience_s), call.id)
+            sent = await send_answer(send, answered or self._overdue(call, patience_s), call.id)
+        return sent
 
     def _overdue(self, call: _Call, patience_s: float) -> Answer:
         error = remote_error(
@@ -253,20 +305,30 @@ class _Endpoint:
 
     def _refused(self, call: _Call, raised: Exception) -> Answer:
         error = _as_remote(raised)
-        level = logging.DEBUG
-        if error.code == "policy_error":
-            level = logging.WARNING
-        elif error.code == "internal":
-            level = logging.ERROR
-        _log.log(
-            level,
-            "%s",
-            line(
-                _event(call, "refused"), call.id, code=error.code, error=error.details.get("traceback") or error.detail
-            ),
-            exc_info=raised if error.code == "internal" else None,
-        )
+        call.code, level, more = error.code, _LEVELS.get(error.code, logging.DEBUG), None
+        if level > logging.DEBUG:  # a policy that fails at every act must not fill a disk
+            more = self._worker.seldom.due((self._name, error.code), anyio.current_time())
+            level = logging.DEBUG if more is None else level
+        told = error.details.get("traceback") or error.detail
+        thrown = raised if error.code == "internal" and more is not None else None
+        self._say(level, call, "refused", {"code": error.code, "more": more or None, "error": told}, thrown)
         return self._worker.refused(error, call)
+
+    def _say_act(self, call: _Call, request: ActRequest, response: ActResponse, passage: Passage) -> None:
+        t = response.plan.t if response.plan is not None else None
+        told = {"episode": request.episode_id, "seq": request.seq, "t": t, **passage.told()}
+        self._say(logging.DEBUG, call, "answered", told)
+
+    def _say(
+        self,
+        level: int,
+        call: _Call,
+        participle: str,
+        told: Mapping[str, object] = MappingProxyType({}),
+        thrown: Exception | None = None,
+    ) -> None:
+        if _log.isEnabledFor(level):
+            _log.log(level, "%s", line(f"{self._name}.{participle}", call.id, **told), exc_info=thrown)
 
 
 def _as_remote(raised: Exception) -> RemoteError:
@@ -277,31 +339,11 @@ def _as_remote(raised: Exception) -> RemoteError:
     return remote_error("internal", f"the worker failed: {type(raised).__name__}")
 
 
-def _log_act(call: _Call, request: ActRequest, response: ActResponse) -> None:
-    plan = response.plan
-    _log.debug(
-        "%s",
-        line(
-            "act.answered",
-            call.id,
-            episode=request.episode_id,
-            seq=request.seq,
-            t=plan.t if plan is not None else None,
-            queue_s=plan.queue_s if plan is not None else None,
-            inference_ms=(response.perf or {}).get("inference_ms"),
-        ),
-    )
-
-
-def _event(call: _Call, participle: str) -> str:
-    return f"{call.path.strip('/').replace('/', '_') or 'request'}.{participle}"
-
-
 async def _unrouted(request: Request, raised: Exception) -> Response:
     """No such route, or not with this method: a body of the table too, with HTTP's own status."""
     status = raised.status_code if isinstance(raised, HTTPException) else 500
     call = _Call(request.scope, request.receive)
-    known = "POST /act, /observe, /act/episode_end, /ping; GET /ping, /healthz, /policy"
+    known = "POST /act, /observe, /act/episode_end, /ping; GET /ping, /healthz, /policy, /metrics"
     error = remote_error(
         code_of_status(status),
         f"{request.method} {request.url.path[:200]} is not served here",

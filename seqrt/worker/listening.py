@@ -14,6 +14,8 @@ import anyio
 import anyio.abc
 from hypercorn.config import Config
 
+from seqrt.watching.logline import line
+from seqrt.watching.seldom import Seldom
 from seqrt.worker.connection import App, Connection, Context
 from seqrt.worker.h2 import FRAME_BYTES
 from seqrt.worker.tls import secured
@@ -75,6 +77,7 @@ async def _accept(
     welcome: Callable[[anyio.abc.SocketStream], Coroutine[Any, Any, None]],
     tasks: anyio.abc.TaskGroup,
 ) -> None:
+    seldom = Seldom()
     while True:
         try:
             stream = await listener.accept()  # type: ignore[attr-defined]  # a SocketListener, which anyio does not say
@@ -82,7 +85,10 @@ async def _accept(
             # A connection that broke while it waited, or no file descriptors left: neither ends the server.
             if refused.errno not in _PASSING:
                 raise
-            _log.warning("seq ev=accept.failed rid=- error=%s", errno.errorcode.get(refused.errno, refused.errno))
+            told = errno.errorcode.get(refused.errno, refused.errno)
+            more = seldom.due(told, anyio.current_time())
+            if more is not None:
+                _log.warning("%s", line("accept.failed", None, more=more or None, error=told))
             await anyio.sleep(0.0 if refused.errno == errno.ECONNABORTED else 0.1)
         else:
             tasks.start_soon(welcome, stream)

@@ -20,8 +20,10 @@ from seqrt.policies.limits import HostLimits
 from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
+from seqrt.worker.app import metrics_app
 from seqrt.worker.connection import App
 from seqrt.worker.listening import GRACE_S, listening
+from seqrt.worker.metrics import measure_lag
 from seqrt.worker.tls import Certificate
 
 DRAIN_S = 30.0
@@ -37,12 +39,14 @@ class Server:
         port: Its port; the one the system chose where 0 was asked for.
         policy: What serves.
         tls: The certificate it shows; None: it speaks plain HTTP.
+        metrics_port: Where it answers ``/metrics`` to this machine alone; None for nowhere.
     """
 
     host: str
     port: int
     policy: Host
     tls: Certificate | None = None
+    metrics_port: int | None = None
 
     @property
     def url(self) -> str:
@@ -68,6 +72,7 @@ async def serving(
     grace_s: float = GRACE_S,
     wrap: Callable[[App], App] | None = None,
     tls: Certificate | None = None,
+    metrics_port: int | None = None,
 ) -> AsyncIterator[Server]:
     """Serve a policy in the caller's own loop, asyncio or trio, while the context is open.
 
@@ -84,6 +89,8 @@ async def serving(
         grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
         wrap: Puts another ASGI app around the worker's, to count or delay what passes.
         tls: The certificate to show over TLS; None: plain HTTP. `seqrt.worker.self_signed` makes and keeps one.
+        metrics_port: Where ``/metrics`` is answered to this machine alone, without a key and over plain HTTP; 0 lets
+            the system choose. None: nowhere but on ``port``, for the key.
 
     Yields:
         The running server.
@@ -102,13 +109,15 @@ async def serving(
     try:
         async with (
             listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
+            _metrics_at(metrics_port, serves) as metrics_bound,
             anyio.create_task_group() as tending,
         ):
             try:
                 if start and serves.stage != "ready":
                     await serves.start()
                 tending.start_soon(serves.tend)
-                yield Server(host, bound, serves, tls)
+                tending.start_soon(measure_lag, serves.watch.counts.lag_s)
+                yield Server(host, bound, serves, tls, metrics_bound)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()
@@ -118,6 +127,15 @@ async def serving(
                 await serves.stop()
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def _metrics_at(port: int | None, policy: Host) -> AsyncIterator[int | None]:
+    if port is None:
+        yield None
+        return
+    async with listening(metrics_app(policy), host="127.0.0.1", port=port, grace_s=0.0) as bound:
+        yield bound
 
 
 async def serve(
@@ -130,6 +148,7 @@ async def serve(
     drain_s: float = DRAIN_S,
     weights: Weights = None,
     tls: Certificate | None = None,
+    metrics_port: int | None = None,
     say: Callable[[str], Any] | None = None,
 ) -> None:
     """What ``seqrt serve`` runs: load the policy, serve it, until SIGINT or SIGTERM or cancelled.
@@ -146,6 +165,7 @@ async def serve(
         drain_s: How long live episodes may go on.
         weights: What ``{weights}`` stands for in the policy's declared constructor: a path, or one a part.
         tls: The certificate to show over TLS; None: plain HTTP.
+        metrics_port: Where ``/metrics`` is answered to this machine alone, without a key.
         say: Takes the lines meant for whoever started it; standard output when None.
 
     Raises:
@@ -160,7 +180,15 @@ async def serve(
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with (
             serving(
-                policy, host=host, port=port, secret=secret, reveal=reveal, weights=weights, start=False, tls=tls
+                policy,
+                host=host,
+                port=port,
+                secret=secret,
+                reveal=reveal,
+                weights=weights,
+                start=False,
+                tls=tls,
+                metrics_port=metrics_port,
             ) as server,
             anyio.create_task_group() as tasks,
         ):

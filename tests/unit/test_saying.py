@@ -2,8 +2,9 @@
 
 import pytest
 
-from seqrt.runtime.saying import EVERY_S, Saying
+from seqrt.runtime.saying import Saying
 from seqrt.timeline import events as ev
+from seqrt.watching.seldom import EVERY_S
 
 
 def refused(at_s: float) -> ev.ChunkRefused:
@@ -26,9 +27,11 @@ def test_trouble_that_goes_on_is_said_at_once_and_then_rarely_with_a_count(caplo
     for n in range(21):
         saying.hear(refused(0.1007 + n * EVERY_S / 10))
     assert [record.message for record in caplog.records] == [
-        "a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite",
-        "a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite (9 more since it was said last)",
-        "a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite (9 more since it was said last)",
+        "seq ev=chunk.refused rid=r-1 | a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite",
+        *[
+            "seq ev=chunk.refused rid=r-1 more=9 | a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite"
+        ]
+        * 2,
     ]
 
 
@@ -39,7 +42,10 @@ def test_one_kind_of_trouble_does_not_silence_another(caplog: pytest.LogCaptureF
     saying.hear(ev.CallbackRaised(at_s=0.3, callback="act", error="OSError('servo 3')"))
     saying.hear(ev.LinkLost(at_s=0.4, host="gpu:8080", error="connection refused"))
     assert len(caplog.records) == 4
-    assert caplog.records[1].message == "an act failed (policy), the plan plays on: KeyError: 'x'"
+    assert (
+        caplog.records[1].message
+        == "seq ev=act.failed rid=r-1 | an act failed (policy), the plan plays on: KeyError: 'x'"
+    )
 
 
 def test_what_costs_nothing_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -54,8 +60,8 @@ def test_before_the_first_chunk_no_plan_is_said_to_play_on(caplog: pytest.LogCap
     saying.hear(ev.LinkLost(at_s=0.1, host="gpu:8080", error="connection refused"))
     saying.hear(failed(0.2))
     assert [record.message for record in caplog.records] == [
-        "the link to gpu:8080 is down, nothing has moved yet: connection refused",
-        "an act failed (policy), nothing has moved yet: KeyError: 'x'",
+        "seq ev=link.lost rid=- | the link to gpu:8080 is down, nothing has moved yet: connection refused",
+        "seq ev=act.failed rid=r-1 | an act failed (policy), nothing has moved yet: KeyError: 'x'",
     ]
 
 
@@ -66,5 +72,5 @@ def test_before_the_first_chunk_it_is_said_that_the_arm_stands_for_a_worker_that
     saying.hear(ev.ActFailed(at_s=0.1, request_id="r-1", code="conflict", error="frames missing", retrying=True))
     saying.hear(ev.ActFailed(at_s=0.2, request_id="r-1", code="busy", error="not now", retrying=True))
     assert [record.message for record in caplog.records] == [
-        "an act is tried again (busy), nothing has moved yet: not now",
+        "seq ev=act.failed rid=r-1 | an act is tried again (busy), nothing has moved yet: not now",
     ]

@@ -1,0 +1,65 @@
+"""A worker's ``/metrics``: what its host holds and has counted, as Prometheus reads it (extra ``metrics``)."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+import anyio
+
+from seqrt.policies.host import Host
+from seqrt.policies.readiness import Stage
+from seqrt.watching.buckets import Buckets
+from seqrt.watching.page import Families, Page, page
+
+LAG_EVERY_S: Final = 0.25
+
+
+def metrics(host: Host, accept: str = "") -> Page:
+    """The page of one worker.
+
+    Args:
+        host: What serves.
+        accept: The request's ``Accept``.
+
+    Raises:
+        InternalError: The package for it is not installed (``dependency_missing``).
+    """
+    made = Families("seqrt_worker")
+    _of_the_worker(made, host)
+    _of_acts(made, host)
+    made.requests(host.watch.counts.requests)
+    return page(made, accept)
+
+
+def _of_the_worker(made: Families, host: Host) -> None:
+    held, stage = host.statistics(), host.stage
+    made.info("", "What is served.", policy=host.info().model)
+    stages = {name: float(name == stage) for name in get_args(Stage)}
+    made.gauge("stage", "1 for the stage the worker is in; draining: it begins no new episodes.", stages, "stage")
+    made.gauge("episodes", "Episodes live now.", held["episodes"])
+    made.gauge("frame_bytes", "Observations held for them, in bytes.", held["frame_bytes"])
+    made.gauge("answers", "Answers kept to be given again.", held["answers"])
+    made.gauge("answer_bytes", "What these take, in bytes.", held["answer_bytes"])
+    lag = host.watch.counts.lag_s
+    made.histogram("loop_lag_seconds", "By how much turns of the event loop came late, looked at every 0.25 s.", lag)
+
+
+def _of_acts(made: Families, host: Host) -> None:
+    held, counts = host.statistics(), host.watch.counts
+    now = {str(phase): float(acts) for phase, acts in counts.acts.items()}
+    phases = {str(phase): buckets for phase, buckets in counts.phase_s.items()}
+    made.gauge("acts", "Acts under way, by the phase they are in.", now, "phase")
+    made.counter("inferred_acts", "Acts the policy's code has run for.", held["inferred"])
+    made.counter("stale_acts", "Acts answered stale: a newer one of their episode was there.", held["stale"])
+    made.histogram("act_seconds", "Acts from the request's arrival until it is answered.", counts.act_s)
+    made.histogram("act_phase_seconds", "The same by phase; an act of a batch has the whole call.", phases, "phase")
+    made.histogram("call_seconds", "Calls of the policy's code.", counts.call_s)
+    made.histogram("call_acts", "Acts in each of these calls.", counts.call_acts)
+
+
+async def measure_lag(lag_s: Buckets) -> None:
+    """Look how late the event loop is, until cancelled. `seqrt.worker.serving` runs it."""
+    while True:
+        due_at = anyio.current_time() + LAG_EVERY_S
+        await anyio.sleep_until(due_at)
+        lag_s.add(max(0.0, anyio.current_time() - due_at))
