@@ -50,6 +50,9 @@ from seqrt.watching.logline import line
 
 logger = logging.getLogger(__name__)
 
+_TOLD = ("reason", "actions", "chunks", "elapsed_s", "underruns", "starved_ticks", "retries", "reconnects")
+"""What the log says of an outcome."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -314,11 +317,8 @@ class Run:
         """The one line a run has in the log; its episode's id is in the worker's too."""
         if logger.isEnabledFor(logging.INFO):
             outcome = self.telling.outcome()
-            told = {name: getattr(outcome, name) for name in ("actions", "chunks", "elapsed_s", "underruns", "retries")}
-            said = line(
-                "run.ended", None, run=self._id, episode=self._episode.id, reason=outcome.reason, **told, error=error
-            )
-            logger.info("%s", said)
+            told = {name: getattr(outcome, name) for name in _TOLD}
+            logger.info("%s", line("run.ended", None, run=self._id, episode=self._episode.id, **told, error=error))
 
     def _ended(self) -> RunOutcome:
         outcome, cause, hold_error = self.telling.outcome(), self.control.cause, self._actuator.hold.error
