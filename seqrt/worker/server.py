@@ -21,6 +21,7 @@ from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
 from seqrt.worker.connection import App
+from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.listening import GRACE_S, listening
 from seqrt.worker.tls import Certificate
 
@@ -37,12 +38,14 @@ class Server:
         port: Its port; the one the system chose where 0 was asked for.
         policy: What serves.
         tls: The certificate it shows; None: it speaks plain HTTP.
+        leases: What grants its leases, for a gateway in the same process.
     """
 
     host: str
     port: int
     policy: Host
     tls: Certificate | None = None
+    leases: Granting | None = None
 
     @property
     def url(self) -> str:
@@ -95,7 +98,10 @@ async def serving(
         Exception: What the policy's ``load`` or ``warmup`` raise; what the body raises, never in a group.
     """
     serves = policy if isinstance(policy, Host) else Host(policy, offload=in_thread(), limits=limits, weights=weights)
-    asgi: App = worker_app(serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()))
+    granting = Granting(serves, leases_for(serves))
+    asgi: App = worker_app(
+        serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()), granting=granting
+    )
     asgi = wrap(asgi) if wrap is not None else asgi
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
@@ -108,7 +114,8 @@ async def serving(
                 if start and serves.stage != "ready":
                     await serves.start()
                 tending.start_soon(serves.tend)
-                yield Server(host, bound, serves, tls)
+                tending.start_soon(granting.tend)
+                yield Server(host, bound, serves, tls, granting)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()
