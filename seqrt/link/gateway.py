@@ -68,6 +68,7 @@ class Gateway:
         """``POST /v1/act/release``, for a second at most."""
         if not self._asked:
             return
+        self._asked = False
         with anyio.move_on_after(_GOODBYE_S, shield=True):
             try:
                 await self._post(

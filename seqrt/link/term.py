@@ -7,6 +7,7 @@ from typing import Final
 _AGAIN_S: Final = 1.0
 """The wait after a renewal that failed; doubled with each."""
 _AGAIN_MOST_S: Final = 30.0
+_AGAIN_LEAST_S: Final = 0.1
 
 
 class Term:
@@ -24,8 +25,9 @@ class Term:
         self._failures = 0
 
     def failed(self, now: float) -> None:
-        """It could not be renewed: try again, the later the more often that was."""
-        self.renew_at = now + min(_AGAIN_MOST_S, _AGAIN_S * 2**self._failures)
+        """It could not be renewed: try again, the later the more often that was, and a few times while it holds."""
+        in_time_s = max(_AGAIN_LEAST_S, (self.until - now) / 4)
+        self.renew_at = now + min(_AGAIN_MOST_S, _AGAIN_S * 2**self._failures, in_time_s)
         self._failures += 1
 
     def is_due(self, now: float) -> bool:
