@@ -1,1 +1,3 @@
-"""In front of workers: keys, the JSON face, and which robot goes to which worker."""
+"""A gateway before workers: the JSON face, keys and their budgets, connecting. Needs the ``serve`` extra."""
+
+from __future__ import annotations

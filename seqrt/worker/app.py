@@ -7,32 +7,29 @@ from __future__ import annotations
 
 import hmac
 import logging
-import os
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from functools import partial
-from typing import Any, TypeVar
-from urllib.parse import parse_qs
+from typing import Any, Final, TypeVar
 
 import anyio
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from seqrt.errors import RemoteError, WireError, code_of_status, remote_error
+from seqrt.errors import RemoteError, WireError, remote_error
 from seqrt.policies.host import Host
 from seqrt.wire.codec import decode_body
-from seqrt.wire.headers import DEADLINE_S, REQUEST_ID, parse_seconds, request_id, valid_request_id
+from seqrt.wire.headers import DEADLINE_S, parse_seconds
 from seqrt.wire.leases import LeaseEnd, LeaseRequest
 from seqrt.wire.legacy import read_act
 from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
 from seqrt.wire.messages import ActRequest, ActResponse, EpisodeEnd, Health, ObserveRequest
-from seqrt.worker.answers import Answer, Send, answer, form, refusal, send_answer
+from seqrt.worker.answers import Answer, Send, answer, refusal, send_answer
+from seqrt.worker.call import Call as _Call
+from seqrt.worker.call import unrouted
 from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.hiding import hidden
-from seqrt.worker.incoming import Disconnected, Incoming, Inflow, Receive
+from seqrt.worker.incoming import Disconnected, Inflow, Receive
 from seqrt.worker.leases import is_lease_secret
 from seqrt.worker.logline import line
 
@@ -40,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 M = TypeVar("M")
+
+_SERVED: Final = "POST /act, /observe, /act/episode_end, /ping, /lease, /lease/end; GET /ping, /healthz, /policy"
 
 
 def app(
@@ -88,29 +87,9 @@ def app(
             ("POST", "/lease/end", worker.lease_end, True),
         )
     ]
-    made = Starlette(routes=routes, exception_handlers={HTTPException: _unrouted})
+    made = Starlette(routes=routes, exception_handlers={HTTPException: unrouted(_SERVED)})
     made.router.redirect_slashes = False
     return made
-
-
-class _Call:
-    """One request: its headers, its id, whose it is, the form of its answer, and what its log line says."""
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.headers = Headers(scope=scope)
-        self.path: str = scope["path"]
-        self.query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        given = self.headers.get(REQUEST_ID)
-        self.id = given if given is not None and valid_request_id(given) else request_id(os.urandom(4))
-        self.content_type = self.headers.get("content-type")
-        self.media = form(scope["method"], self.headers.get("accept"), self.content_type)
-        self.client: str = (scope.get("client") or ("",))[0]
-        self.owner = ""
-        self.level = logging.DEBUG
-        self.said: dict[str, object] = {}
-        self.body = Incoming(
-            receive, self.headers.get("content-length"), http_1=str(scope.get("http_version", "")).startswith("1")
-        )
 
 
 class _Worker:
@@ -349,30 +328,3 @@ def _log_act(call: _Call, request: ActRequest, response: ActResponse) -> None:
 
 def _event(call: _Call, participle: str) -> str:
     return f"{call.path.strip('/').replace('/', '_') or 'request'}.{participle}"
-
-
-async def _unrouted(request: Request, raised: Exception) -> Response:
-    """No such route, or not with this method: a body of the table too, with HTTP's own status."""
-    status = raised.status_code if isinstance(raised, HTTPException) else 500
-    call = _Call(request.scope, request.receive)
-    known = "POST /act, /observe, /act/episode_end, /ping, /lease, /lease/end; GET /ping, /healthz, /policy"
-    error = remote_error(
-        code_of_status(status),
-        f"{request.method} {request.url.path[:200]} is not served here",
-        hint=f"there is {known}",
-    )
-    answered = refusal(error, call.id, status=status)
-    await call.body.drain()
-    return _Sent(answered, call.id)
-
-
-class _Sent(Response):
-    """An `Answer` where starlette wants a Response."""
-
-    def __init__(self, answered: Answer, request_id: str) -> None:
-        super().__init__()
-        self._answered = answered
-        self._request_id = request_id
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_answer(send, self._answered, self._request_id)
