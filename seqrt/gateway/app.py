@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from seqrt.errors import RemoteError, WireError, remote_error
+from seqrt.gateway import arrivals
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Models
 from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
@@ -72,7 +73,14 @@ async def health(gateway: Gateway, call: Call) -> Any:
     return {"ok": True, "backend": "seqrt", "auth": "keystore" if gateway.gate.is_keyed else "none"}
 
 
-ROUTES: Final[tuple[tuple[str, str, Respond], ...]] = (("GET", "/v1/health", health),)
+ROUTES: Final[tuple[tuple[str, str, Respond], ...]] = (
+    ("GET", "/v1/health", health),
+    ("POST", "/v1/act/connect", arrivals.connect),
+    ("POST", "/v1/act/keepalive", arrivals.keepalive),
+    ("POST", "/v1/act/release", arrivals.release),
+    ("GET", "/v1/act/ready", arrivals.ready),
+    ("GET", "/policy", arrivals.policy),
+)
 
 
 def app(gateway: Gateway) -> Starlette:

@@ -27,13 +27,17 @@ BEATS: Final = 3
 """How often a robot says that it is there while its lease lasts: two may be lost."""
 
 
-async def described(place: Place) -> PolicyInfo:
+async def described(place: Place, model: str) -> PolicyInfo:
     """``GET /policy`` at a gateway: what the policy declares, and that acts go elsewhere.
+
+    Args:
+        place: Places robots that want this model.
+        model: Its name here.
 
     Raises:
         Unavailable: No worker of it answers.
     """
-    return replace(await place.info(), gateway=True)
+    return replace(await place.info(), model=model, gateway=True)
 
 
 async def connect(place: Place, who: str, request: ConnectRequest) -> ConnectAnswer:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seqrt.errors import remote_error
+from seqrt.gateway.placing import Place
 from seqrt.link.border import Link
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
 
@@ -23,14 +24,17 @@ class Model:
     Args:
         id: Its full id.
         links: The workers that serve it, the same at each.
+        place: Where robots go that want a worker of their own; None: nowhere.
 
     Attributes:
         id: Its full id.
+        place: Likewise.
         info: What it declares; None before a worker has said so.
     """
 
-    def __init__(self, id: str, links: Sequence[Link]) -> None:
+    def __init__(self, id: str, links: Sequence[Link], *, place: Place | None = None) -> None:
         self.id = id
+        self.place = place
         self.info: PolicyInfo | None = None
         self._links = list(links)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 import anyio
+from msgspec.structs import replace
 
 from seqrt.errors import AuthError, LinkLost, RemoteError, Unavailable
 from seqrt.link.arriving import Found, unreachable
@@ -56,6 +57,10 @@ class LeasedDoor(Door):
 
     async def ready(self, link: WorkerLink) -> None:
         """The gateway has looked."""
+
+    def check(self, info: PolicyInfo, found: PolicyInfo, beside: str) -> None:
+        """As `Door.check`; a gateway may have another name for the policy."""
+        super().check(replace(info, model=found.model), found, beside)
 
     def over(self) -> RemoteError | None:
         """Why the lease holds no more."""

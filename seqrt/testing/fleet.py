@@ -12,9 +12,14 @@ from typing import Any
 
 import httpx
 
+from seqrt.gateway.app import Gateway as Face
+from seqrt.gateway.app import app as gateway_app
+from seqrt.gateway.gate import Gate
+from seqrt.gateway.models import Model, Models
 from seqrt.gateway.placing import FixedWorkers
 from seqrt.gateway.seats import Seats
 from seqrt.gateway.sites import RemoteSite
+from seqrt.gateway.spending import Spending
 from seqrt.link.gateway import Gateway
 from seqrt.link.http import HttpLink
 from seqrt.link.leased import Leasing
@@ -32,6 +37,9 @@ from seqrt.worker.granting import Granting, leases_for
 
 ROOT = "of-the-workers"
 """The workers' own key, which no robot ever sees."""
+
+MODEL = "tests/policy"
+"""What the gateway calls the policy."""
 
 
 @dataclass
@@ -149,7 +157,8 @@ async def behind_a_gateway(
             workers.append(LeasedWorker(f"{url[7:]}:80", host, link, inside))
             sites.append(RemoteSite(http, url=url))
         place = FixedWorkers(sites, seats=seats, ttl_s=ttl_s)
-        front = await _network(stack, front_of(place), gateway or {})
+        face = Face(Models([Model(MODEL, [], place=place)]), Gate(None, Spending()))
+        front = await _network(stack, gateway_app(face), gateway or {})
         yield Fleet(workers, front, place, _stack=await stack.enter_async_context(AsyncExitStack()))
 
 
@@ -160,39 +169,3 @@ async def _network(stack: AsyncExitStack, asgi: App, how: Mapping[str, Any]) -> 
 def _clients(link: LinkTransport, url: str, secret: str | None = None) -> Callable[[], httpx.AsyncClient]:
     headers = {} if secret is None else {"authorization": f"Bearer {secret}"}
     return lambda: httpx.AsyncClient(transport=link, base_url=url, headers=headers, timeout=None)
-
-
-def front_of(place: FixedWorkers) -> App:
-    """The gateway's app."""
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    from seqrt.errors import RemoteError
-    from seqrt.gateway import connecting
-    from seqrt.wire.codec import decode_json, encode, encode_json
-    from seqrt.wire.leases import ConnectRequest, SeatRequest
-    from seqrt.worker.answers import refusal
-
-    def route(path: str, ask: Any, method: str = "POST") -> Route:
-        async def respond(request: Request) -> Response:
-            try:
-                answer = await ask(await request.body())
-                if "msgpack" in request.headers["accept"]:
-                    return Response(encode(answer))
-                return Response(encode_json(answer))
-            except RemoteError as error:
-                told = refusal(error, "r-00000000")
-                return Response(told.body, told.status)
-
-        return Route(path, respond, methods=[method])
-
-    return Starlette(
-        routes=[
-            route("/policy", lambda _: connecting.described(place), "GET"),
-            route("/v1/act/connect", lambda body: connecting.connect(place, "", decode_json(body, ConnectRequest))),
-            route("/v1/act/keepalive", lambda body: connecting.keep(place, "", decode_json(body, SeatRequest))),
-            route("/v1/act/release", lambda body: connecting.release(place, "", decode_json(body, SeatRequest))),
-        ]
-    )
