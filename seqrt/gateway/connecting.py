@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 from seqrt.errors import RemoteError, Unavailable, remote_error
 from seqrt.gateway.placing import Place, Placed, Robot
+from seqrt.gateway.seats import ASK_AGAIN_S
 from seqrt.wire.leases import (
     ConnectAnswer,
     ConnectRequest,
     Keepalive,
     LeaseTerms,
     Ready,
+    Rotate,
     SeatKept,
     SeatRequest,
 )
@@ -67,6 +69,7 @@ async def connect(place: Place, who: str, request: ConnectRequest) -> ConnectAns
         embodiment=embodiment,
         observations=info.observations,
         actions=info.actions,
+        rotate=Rotate() if placed.leaving else None,
     )
 
 
@@ -79,7 +82,13 @@ async def keep(place: Place, who: str, request: SeatRequest) -> SeatKept:
     placed = await place.keep(Robot(who, request.session), request.epoch)
     if placed is None:
         return SeatKept(held=False, every_s=0.0, seat_ttl_s=0.0)
-    return SeatKept(held=True, every_s=placed.ttl_s / BEATS, seat_ttl_s=placed.ttl_s, lease=_terms(placed))
+    return SeatKept(
+        held=True,
+        every_s=placed.ttl_s / BEATS,
+        seat_ttl_s=placed.ttl_s,
+        lease=_terms(placed),
+        rotate=Rotate() if placed.leaving else None,
+    )
 
 
 async def release(place: Place, who: str, request: SeatRequest) -> dict[str, Any]:
@@ -92,7 +101,7 @@ async def ready(place: Place, who: str, session: str | None) -> Ready:
     """``GET /v1/act/ready``: how a robot that connects now would fare; it takes no seat."""
     position = None if session is None else await place.position(Robot(who, session))
     if position is not None:
-        return Ready(ready=False, status="queued", queue_position=position)
+        return Ready(ready=False, status="queued", queue_position=position, retry_after_s=ASK_AGAIN_S)
     try:
         await place.ready()
     except Unavailable as error:

@@ -59,6 +59,7 @@ class Placed:
         epoch: The generation of worker and secret.
         ttl_s: How long it holds from now.
         expires_at: The same as a time of day.
+        leaving: The worker drains: the robot's next episode goes elsewhere.
     """
 
     url: str
@@ -68,6 +69,7 @@ class Placed:
     epoch: int
     ttl_s: float
     expires_at: str
+    leaving: bool = False
 
 
 class Place(Protocol):
@@ -348,6 +350,7 @@ class FixedWorkers:
             epoch=granted.epoch,
             ttl_s=granted.ttl_s,
             expires_at=granted.expires_at,
+            leaving=granted.draining,
         )
 
     async def _first(self, ask: Callable[[Site], Awaitable[T]]) -> T:

@@ -127,6 +127,18 @@ class Keepalive(_Open, frozen=True, omit_defaults=False):
     seat_ttl_s: float
 
 
+class Rotate(_Open, frozen=True, omit_defaults=False):
+    """The worker a robot is at is on its way out: another one is named between two episodes.
+
+    Attributes:
+        ready: Whether that can be now.
+        reason: Why, in a word that clients know.
+    """
+
+    ready: bool = True
+    reason: str = "rotate"
+
+
 class ConnectAnswer(_Open, frozen=True, omit_defaults=False):
     """Where a robot's observations and acts go.
 
@@ -142,6 +154,7 @@ class ConnectAnswer(_Open, frozen=True, omit_defaults=False):
         embodiment: What is declared of the robot asked for; None where none was.
         observations: The declaration, as plain data.
         actions: The declaration, as plain data.
+        rotate: Set where the worker drains and an episode of the robot is live there.
     """
 
     worker_url: str
@@ -154,6 +167,7 @@ class ConnectAnswer(_Open, frozen=True, omit_defaults=False):
     embodiment: dict[str, Any] | None = None
     observations: dict[str, Any] | None = None
     actions: dict[str, Any] | None = None
+    rotate: Rotate | None = None
 
     def __repr__(self) -> str:
         """Without the secret."""
@@ -168,12 +182,14 @@ class SeatKept(_Open, frozen=True, omit_defaults=False):
         every_s: As `Keepalive`.
         seat_ttl_s: As `Keepalive`.
         lease: What the lease is renewed to; None where it is not held.
+        rotate: As `ConnectAnswer`.
     """
 
     held: bool
     every_s: float
     seat_ttl_s: float
     lease: LeaseTerms | None = None
+    rotate: Rotate | None = None
 
 
 class Ready(_Open, frozen=True, omit_defaults=False):
@@ -184,12 +200,14 @@ class Ready(_Open, frozen=True, omit_defaults=False):
         status: "ready", "starting", "queued" or "unavailable".
         eta_s: When, where that is known.
         queue_position: 1 for the front of the line; None for a robot that is not in it.
+        retry_after_s: When to ask again.
     """
 
     ready: bool
     status: str
     eta_s: float | None = None
     queue_position: int | None = None
+    retry_after_s: float | None = None
 
 
 def _without(secret: str, message: Struct) -> str:
