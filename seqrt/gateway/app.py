@@ -7,73 +7,33 @@ What comes in is refused in the contract's order: the key (401, 402, then 429), 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any, Final
 
+import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from seqrt.errors import RemoteError, WireError, remote_error
 from seqrt.gateway import arrivals
-from seqrt.gateway.gate import Gate
-from seqrt.gateway.models import Models
-from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
+from seqrt.gateway.acting import act
+from seqrt.gateway.asked import Asked, Gateway, Respond
+from seqrt.gateway.listing import health, models
+from seqrt.gateway.warming import warming
 from seqrt.worker.answers import Answer, Send, answer, refusal, send_answer
-from seqrt.worker.call import Call, unrouted
+from seqrt.worker.call import unrouted
 from seqrt.worker.hiding import hidden
-from seqrt.worker.incoming import Disconnected, Inflow, Receive
+from seqrt.worker.incoming import Disconnected, Receive
 from seqrt.worker.logline import line
 
 _log = logging.getLogger(__name__)
 
-Scope = MutableMapping[str, Any]
-Respond = Callable[["Gateway", Call], Awaitable[Any]]
-"""What answers one request: a message or a tree, which is encoded as the client reads it, or an `Answer`."""
-
-
-class Gateway:
-    """What the endpoints share.
-
-    Args:
-        models: The policies there are.
-        gate: Who may ask for acts.
-        environment: Values that no error may tell where keys are checked, usually ``os.environ.values()``.
-        body_bytes: The longest body that is read.
-
-    Attributes:
-        models: The policies there are.
-        gate: Who may ask for acts.
-    """
-
-    def __init__(
-        self, models: Models, gate: Gate, *, environment: Collection[str] = (), body_bytes: int = BODY_BYTES
-    ) -> None:
-        self.models = models
-        self.gate = gate
-        self._hide = environment if gate.is_keyed else None
-        self._body_bytes = body_bytes
-        self._inflow = Inflow(WORKER_BYTES)
-
-    async def body(self, call: Call) -> bytes:
-        """The request's body, whole."""
-        encoding = call.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise remote_error("invalid_request", f"a body encoded as {encoding!r:.40} is not read; send it plain")
-        return await call.body.read(self._body_bytes, self._inflow, _nothing)
-
-    def refused(self, raised: Exception, call: Call) -> Answer:
-        """An exception as the body that may leave this machine."""
-        error = _as_remote(raised)
-        return refusal(hidden(error, self._hide) if self._hide is not None else error, call.id)
-
-
-async def health(gateway: Gateway, call: Call) -> Any:
-    """GET /v1/health: whether the gateway answers, and whether it checks keys."""
-    return {"ok": True, "backend": "seqrt", "auth": "keystore" if gateway.gate.is_keyed else "none"}
-
+_LEVELS: Final = {"policy_error": logging.WARNING, "internal": logging.ERROR}
 
 ROUTES: Final[tuple[tuple[str, str, Respond], ...]] = (
+    ("POST", "/v1/act", act),
+    ("GET", "/v1/models", models),
     ("GET", "/v1/health", health),
     ("POST", "/v1/act/connect", arrivals.connect),
     ("POST", "/v1/act/keepalive", arrivals.keepalive),
@@ -101,19 +61,42 @@ class _Endpoint:
         self._gateway = gateway
         self._respond = respond
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = Call(scope, receive)
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        async with anyio.create_task_group() as aside:
+            call = Asked(scope, receive, aside)
+            answered = await self._answer(call)
+            if answered is not None:
+                await send_answer(send, answered, call.id)
+
+    async def _answer(self, call: Asked) -> Answer | None:
+        """What is sent back; None where nobody is there to read it."""
         try:
             told = await self._respond(self._gateway, call)
             answered = told if isinstance(told, Answer) else answer(told, call.media)
-            _log.log(call.level, "%s", line(_event(call, "answered"), call.id, **call.said))
         except Disconnected:
             _log.debug("%s", line(_event(call, "left"), call.id))
-            return
+            return None
         except Exception as raised:
-            answered = self._gateway.refused(raised, call)
+            answered = self._refused(call, raised)
             await call.body.drain()
-        await send_answer(send, answered, call.id)
+        else:
+            _log.log(call.level, "%s", line(_event(call, "answered"), call.id, **call.said))
+        return answered
+
+    def _refused(self, call: Asked, raised: Exception) -> Answer:
+        error = _as_remote(raised)
+        _log.log(
+            _LEVELS.get(error.code, logging.DEBUG),
+            "%s",
+            line(_event(call, "refused"), call.id, **call.said, code=error.code, error=error.detail),
+            exc_info=raised if error.code == "internal" else None,
+        )
+        if self._gateway.hide is not None:
+            error = hidden(error, self._gateway.hide)
+        if error.code == "warming":
+            error.request_id = call.id
+            return warming(error, str(call.said.get("model", "")))
+        return refusal(error, call.id)
 
 
 def _as_remote(raised: Exception) -> RemoteError:
@@ -124,9 +107,5 @@ def _as_remote(raised: Exception) -> RemoteError:
     return remote_error("internal", f"the gateway failed: {type(raised).__name__}")
 
 
-def _event(call: Call, participle: str) -> str:
+def _event(call: Asked, participle: str) -> str:
     return f"{call.path.strip('/').replace('/', '_')}.{participle}"
-
-
-def _nothing() -> None:
-    """Nobody waits for a body's progress here."""

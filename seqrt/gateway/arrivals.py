@@ -6,48 +6,46 @@ Its acts are not counted here, since they do not come by: a key that is good for
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seqrt.errors import remote_error
 from seqrt.gateway import connecting
+from seqrt.gateway.asked import Asked, Gateway
 from seqrt.gateway.keys import Key
 from seqrt.gateway.models import Model
 from seqrt.gateway.placing import Place
 from seqrt.wire.codec import decode_body
 from seqrt.wire.leases import ConnectRequest, SeatRequest
-from seqrt.worker.call import Call
-
-if TYPE_CHECKING:
-    from seqrt.gateway.app import Gateway
 
 
-async def policy(gateway: Gateway, call: Call) -> Any:
+async def policy(gateway: Gateway, call: Asked) -> Any:
     """GET /policy: what a robot checks before any motion, and how it finds out that a gateway answers."""
     key = gateway.gate.key_of(call.headers)
     model = _opened(gateway, key, _the_one(gateway) if "model" not in call.query else call.query["model"][0])
     return await connecting.described(_place(model), model.id)
 
 
-async def connect(gateway: Gateway, call: Call) -> Any:
+async def connect(gateway: Gateway, call: Asked) -> Any:
     """POST /v1/act/connect."""
     key = gateway.gate.key_of(call.headers)
     request = decode_body(await gateway.body(call), call.content_type, ConnectRequest)
     model = _opened(gateway, key, request.model)
     _must_not_be_counted(key)
+    call.said = {"key": key.name, "model": model.id}
     answer = await connecting.connect(_place(model), _who(key), request)
     call.level = logging.INFO
-    call.said = {"key": key.name, "model": model.id, "worker": answer.worker_url, "epoch": answer.lease.epoch}
+    call.said |= {"worker": answer.worker_url, "epoch": answer.lease.epoch}
     return answer
 
 
-async def keepalive(gateway: Gateway, call: Call) -> Any:
+async def keepalive(gateway: Gateway, call: Asked) -> Any:
     """POST /v1/act/keepalive."""
     key = gateway.gate.key_of(call.headers)
     request = decode_body(await gateway.body(call), call.content_type, SeatRequest)
     return await connecting.keep(_place(_opened(gateway, key, request.model)), _who(key), request)
 
 
-async def release(gateway: Gateway, call: Call) -> Any:
+async def release(gateway: Gateway, call: Asked) -> Any:
     """POST /v1/act/release."""
     key = gateway.gate.key_of(call.headers)
     request = decode_body(await gateway.body(call), call.content_type, SeatRequest)
@@ -55,7 +53,7 @@ async def release(gateway: Gateway, call: Call) -> Any:
     return await connecting.release(_place(_opened(gateway, key, request.model)), _who(key), request)
 
 
-async def ready(gateway: Gateway, call: Call) -> Any:
+async def ready(gateway: Gateway, call: Asked) -> Any:
     """GET /v1/act/ready?model=…&session=…: takes no seat."""
     key = gateway.gate.key_of(call.headers)
     model = _opened(gateway, key, _the_one(gateway) if "model" not in call.query else call.query["model"][0])

@@ -181,6 +181,7 @@ class FixedWorkers:
         self._ttl_s, self._clock = ttl_s, clock
         self._down_until = [0.0] * len(sites)
         self._coming = [0] * len(sites)  # robots that a worker has been asked for, and has not answered
+        self._epochs: list[int | None] = [None] * len(sites)
         self._info: PolicyInfo | None = None
         self._begun_at: float | None = None
 
@@ -325,6 +326,8 @@ class FixedWorkers:
             logger.error("%s grants no lease to this gateway: %s", self._sites[number].url, error)
             raise remote_error("upstream_error", "a worker grants no lease to this gateway") from error
         self._down_until[number] = 0.0
+        if self._epochs[number] != granted.epoch:  # it was started anew, and may serve something else by now
+            self._epochs[number], self._info = granted.epoch, None
         return granted
 
     def _refused(self, robot: Robot, standing: Standing, refusals: Sequence[RemoteError]) -> RemoteError:

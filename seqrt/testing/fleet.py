@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 
-from seqrt.gateway.app import Gateway as Face
 from seqrt.gateway.app import app as gateway_app
+from seqrt.gateway.asked import Gateway as Face
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Model, Models
 from seqrt.gateway.placing import FixedWorkers
@@ -157,7 +157,8 @@ async def behind_a_gateway(
             workers.append(LeasedWorker(f"{url[7:]}:80", host, link, inside))
             sites.append(RemoteSite(http, url=url))
         place = FixedWorkers(sites, seats=seats, ttl_s=ttl_s)
-        face = Face(Models([Model(MODEL, [], place=place)]), Gate(None, Spending()))
+        models = Models([Model(MODEL, [], place=place)])
+        face = Face(models, Gate(None, Spending()), offload=inline(), wall=lambda: 0.0)
         front = await _network(stack, gateway_app(face), gateway or {})
         yield Fleet(workers, front, place, _stack=await stack.enter_async_context(AsyncExitStack()))
 
