@@ -7,42 +7,52 @@ from __future__ import annotations
 
 import hmac
 import logging
-import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
-from urllib.parse import parse_qs
+from typing import Any, Final, TypeVar
 
 import anyio
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from seqrt.errors import RemoteError, WireError, code_of_status, remote_error
+from seqrt.errors import RemoteError, WireError, remote_error
 from seqrt.policies.host import Host
-from seqrt.watching.counts import LEFT, OK
+from seqrt.watching.counts import LEFT
 from seqrt.watching.logline import line
 from seqrt.watching.page import warm
 from seqrt.watching.passage import Passage
 from seqrt.watching.seldom import Seldom
 from seqrt.wire.codec import decode_body
-from seqrt.wire.headers import DEADLINE_S, REQUEST_ID, parse_seconds, request_id, valid_request_id
+from seqrt.wire.headers import DEADLINE_S, parse_seconds
+from seqrt.wire.leases import LeaseEnd, LeaseRequest
 from seqrt.wire.legacy import read_act
 from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
 from seqrt.wire.messages import ActRequest, ActResponse, EpisodeEnd, Health, ObserveRequest
-from seqrt.worker.answers import Answer, Send, answer, form, refusal, send_answer
+from seqrt.worker.answers import Answer, Send, answer, refusal, send_answer
+from seqrt.worker.call import Call as _Call
+from seqrt.worker.call import unrouted
+from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.hiding import hidden
-from seqrt.worker.incoming import Disconnected, Incoming, Inflow, Receive
+from seqrt.worker.incoming import Disconnected, Inflow, Receive
+from seqrt.worker.leases import is_lease_secret
 from seqrt.worker.metrics import metrics
 
 _log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 _LEVELS: Final = {"policy_error": logging.WARNING, "internal": logging.ERROR}
+M = TypeVar("M")
+T = TypeVar("T")
+
+_UNREAD: Final = Answer(499, b"", "")
+"""The answer to a client that is gone; it is not sent."""
+
+
+_SERVED: Final = (
+    "POST /act, /observe, /act/episode_end, /ping, /lease, /lease/end; GET /ping, /healthz, /policy, /metrics"
+)
 
 
 def app(
@@ -52,6 +62,7 @@ def app(
     reveal: bool = False,
     environment: Collection[str] = (),
     body_bytes: int = BODY_BYTES,
+    granting: Granting | None = None,
 ) -> Starlette:
     """The worker's app.
 
@@ -62,6 +73,7 @@ def app(
             out of them.
         environment: Values that no error may tell, usually ``os.environ.values()``.
         body_bytes: The longest body that is read.
+        granting: Its leases, where somebody else needs them too.
 
     Raises:
         ValueError: The secret is empty.
@@ -73,6 +85,7 @@ def app(
         secret=secret.encode() if secret is not None else None,
         hide=environment if secret is not None and not reveal else None,
         body_bytes=body_bytes,
+        granting=granting or Granting(host, leases_for(host)),
     )
     warm()
     return _routed(
@@ -85,15 +98,17 @@ def app(
             ("POST", "/ping", worker.weigh, True),
             ("GET", "/healthz", worker.healthz, False),
             ("GET", "/policy", worker.policy, True),
+            ("POST", "/lease", worker.lease, True),
+            ("POST", "/lease/end", worker.lease_end, True),
             ("GET", "/metrics", worker.metrics, True),
         ),
     )
 
 
-def metrics_app(host: Host) -> Starlette:
+def metrics_app(host: Host, granting: Granting) -> Starlette:
     """``/metrics`` alone, asking for no key: for an address that only who may read it can reach."""
     warm()
-    worker = _Worker(host, secret=None, hide=None, body_bytes=0)
+    worker = _Worker(host, secret=None, hide=None, body_bytes=0, granting=granting)
     return _routed(worker, (("GET", "/metrics", worker.metrics, False),))
 
 
@@ -104,35 +119,25 @@ def _routed(
         Route(path, _Endpoint(worker, path, respond, keyed=keyed), methods=[method])
         for method, path, respond, keyed in endpoints
     ]
-    made = Starlette(routes=routes, exception_handlers={HTTPException: _unrouted})
+    made = Starlette(routes=routes, exception_handlers={HTTPException: unrouted(_SERVED)})
     made.router.redirect_slashes = False
     return made
 
 
-class _Call:
-    """One request: its headers, its id, the form of its answer, and what is counted of it."""
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.headers = Headers(scope=scope)
-        self.path: str = scope["path"]
-        self.query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        given = self.headers.get(REQUEST_ID)
-        self.id = given if given is not None and valid_request_id(given) else request_id(os.urandom(4))
-        self.content_type = self.headers.get("content-type")
-        self.media = form(scope["method"], self.headers.get("accept"), self.content_type)
-        self.client: str = (scope.get("client") or ("",))[0]
-        self.code = OK
-        self.received = 0
-        self.body = Incoming(
-            receive, self.headers.get("content-length"), http_1=str(scope.get("http_version", "")).startswith("1")
-        )
-
-
 class _Worker:
-    """What the endpoints share: the host, the key, the room for bodies."""
+    """What the endpoints share: the host, the key and the leases, the room for bodies."""
 
-    def __init__(self, host: Host, *, secret: bytes | None, hide: Collection[str] | None, body_bytes: int) -> None:
+    def __init__(
+        self,
+        host: Host,
+        *,
+        secret: bytes | None,
+        hide: Collection[str] | None,
+        body_bytes: int,
+        granting: Granting,
+    ) -> None:
         self.host = host
+        self._granting = granting
         self._secret = secret
         self._hide = hide
         self._body_bytes = body_bytes
@@ -140,13 +145,26 @@ class _Worker:
         self.seldom = Seldom()
 
     def check_key(self, call: _Call) -> None:
-        """Raises AuthError unless the request brings the key."""
-        if self._secret is None:
-            return
+        """Find out whose request it is: the worker's own key's (``owner`` is then ""), or a lease's.
+
+        Raises:
+            AuthError: It brings neither, where a key is asked for; or a lease's secret that is over.
+        """
         given = call.headers.getlist("authorization")
         scheme, _, key = (given[0] if len(given) == 1 else "").partition(" ")
         # Compared as bytes: text outside ASCII would make compare_digest raise.
-        if not hmac.compare_digest(key.strip().encode("latin-1"), self._secret) or scheme.lower() != "bearer":
+        brought = key.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
+        lease = self._granting.owner(brought)
+        if lease is not None:
+            call.owner = lease
+        elif is_lease_secret(brought):
+            raise remote_error(
+                "unauthenticated",
+                "this lease is over, or is of another worker or of one that was started anew",
+                hint="connect again at the gateway",
+                details={"reason": "lease"},
+            )
+        elif self._secret is not None and not hmac.compare_digest(brought, self._secret):
             raise remote_error(
                 "unauthenticated",
                 "this worker asks for a key" if not given else "this is not the worker's key",
@@ -158,9 +176,7 @@ class _Worker:
         encoding = call.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise remote_error("invalid_request", f"a body encoded as {encoding!r:.40} is not read; send it plain")
-        body = await call.body.read(self._body_bytes, self._inflow, partial(self.host.moving, call.client))
-        call.received = len(body)
-        return body
+        return await call.body.read(self._body_bytes, self._inflow, partial(self.host.moving, call.client))
 
     def refused(self, error: RemoteError, call: _Call) -> Answer:
         """An error as it may leave this machine."""
@@ -171,6 +187,7 @@ class _Worker:
         return await self.host.act(
             request,
             request_id=call.id,
+            owner=call.owner,
             deadline_s=parse_seconds(call.headers.get(DEADLINE_S)),
             source=call.client,
             passage=passage,
@@ -178,12 +195,13 @@ class _Worker:
 
     async def observe(self, call: _Call) -> Any:
         """POST /observe."""
-        return await self.host.observe(decode_body(await self.body(call), call.content_type, ObserveRequest))
+        request = decode_body(await self.body(call), call.content_type, ObserveRequest)
+        return await self.host.observe(request, owner=call.owner)
 
     async def episode_end(self, call: _Call) -> Any:
         """POST /act/episode_end."""
         ended = decode_body(await self.body(call), call.content_type, EpisodeEnd)
-        await self.host.end(ended.episode_id)
+        await self.host.end(ended.episode_id, owner=call.owner)
         return {}
 
     async def ping(self, call: _Call) -> Any:
@@ -192,7 +210,7 @@ class _Worker:
         if not asked:
             return {}
         self.check_key(call)
-        return self.host.running(asked[0])
+        return self.host.running(asked[0], call.owner)
 
     async def weigh(self, call: _Call) -> Any:
         """POST /ping: takes a body, whatever it is, for whoever measures the way here."""
@@ -220,8 +238,30 @@ class _Worker:
 
     async def metrics(self, call: _Call) -> Any:
         """GET /metrics: what Prometheus reads."""
-        page = metrics(self.host, call.headers.get("accept", ""))
+        if call.owner:
+            raise remote_error("forbidden", "metrics are for whoever runs the worker; they take its own key")
+        page = metrics(self.host, call.headers.get("accept", ""), leases=self._granting.count)
         return Answer(200, page.body, page.media)
+
+    async def lease(self, call: _Call) -> Any:
+        """POST /lease: for whoever places robots at this worker."""
+        request = await self._by_the_root(call, LeaseRequest)
+        granted = await self._granting.grant(request)
+        call.level, call.said = logging.DEBUG if request.renew else logging.INFO, {"lease": granted.lease}
+        return granted
+
+    async def lease_end(self, call: _Call) -> Any:
+        """POST /lease/end."""
+        ended = await self._by_the_root(call, LeaseEnd)
+        await self._granting.end(ended.lease)
+        call.level, call.said = logging.INFO, {"lease": ended.lease}
+        return {}
+
+    async def _by_the_root(self, call: _Call, type: type[M]) -> M:
+        """The message of a request that only the worker's own key may make."""
+        if call.owner:
+            raise remote_error("forbidden", "a lease grants no leases; this takes the worker's own key")
+        return decode_body(await self.body(call), call.content_type, type)
 
 
 class _Endpoint:
@@ -236,39 +276,57 @@ class _Endpoint:
         self._keyed = keyed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call, sent = _Call(scope, receive), 0
+        call = _Call(scope, receive)
+        found = await self._tried(call, self._let_in)
+        if found is None and self._respond is None:
+            sent = await self._act(call, send)
+        else:
+            found = found or await self._tried(call, self._responded)
+            sent = await self._sent(call, found, send)
+        self._worker.host.watch.counts.requests.add(self._name, call.code, call.body.received, sent)
+
+    async def _tried(self, call: _Call, work: Callable[[_Call], Awaitable[T]]) -> T | Answer:
+        """What ``work`` returns; its refusal where it raises."""
         try:
-            if self._keyed:
-                self._worker.check_key(call)
-            sent = await (self._act(call, send) if self._respond is None else self._other(call, send, self._respond))
+            return await work(call)
         except Disconnected:
             call.code = LEFT
             self._say(logging.DEBUG, call, "left")
+            return _UNREAD
         except Exception as raised:
-            answered = self._refused(call, raised)
+            refused = self._refused(call, raised)
             await call.body.drain()
-            sent = await send_answer(send, answered, call.id)
-        self._worker.host.watch.counts.requests.add(self._name, call.code, call.received, sent)
+            return refused
 
-    async def _other(self, call: _Call, send: Send, respond: Callable[[_Call], Awaitable[Any]]) -> int:
-        message = await respond(call)
+    async def _sent(self, call: _Call, found: Answer | None, send: Send) -> int:
+        return await send_answer(send, found, call.id) if found is not None and found is not _UNREAD else 0
+
+    async def _let_in(self, call: _Call) -> None:
+        if self._keyed:
+            self._worker.check_key(call)
+
+    async def _responded(self, call: _Call) -> Answer:
+        assert self._respond is not None
+        message = await self._respond(call)
         answered = message if isinstance(message, Answer) else answer(message, call.media)
-        self._say(logging.DEBUG, call, "answered")
-        return await send_answer(send, answered, call.id)
+        self._say(call.level, call, "answered", call.said)
+        return answered
 
     async def _act(self, call: _Call, send: Send) -> int:
         """Answer when the act is served, or when its time is over; it runs on then and its answer is kept."""
         with self._worker.host.watch.act(call.id, call.headers) as passage:
             passage.enter("read")
+            found = await self._tried(call, self._read)
+            passage.code = call.code
+            if isinstance(found, Answer):
+                return await self._sent(call, found, send)
             try:
-                request = read_act(await self._worker.body(call), call.content_type)
-            except Disconnected:
-                passage.code = LEFT
-                raise
-            try:
-                return await self._served(call, request, passage, send)
+                return await self._served(call, found, passage, send)
             finally:
                 passage.code = call.code
+
+    async def _read(self, call: _Call) -> ActRequest:
+        return read_act(await self._worker.body(call), call.content_type)
 
     async def _served(self, call: _Call, request: ActRequest, passage: Passage, send: Send) -> int:
         done = anyio.Event()
@@ -299,7 +357,7 @@ class _Endpoint:
             "timeout",
             f"the act was not answered within {patience_s:g} s",
             hint="ask again under the same request id: its answer is kept",
-            details={"reason": self._worker.host.running(call.id)["state"]},
+            details={"reason": self._worker.host.running(call.id, call.owner)["state"]},
         )
         return self._refused(call, error)
 
@@ -337,30 +395,3 @@ def _as_remote(raised: Exception) -> RemoteError:
     if isinstance(raised, WireError):
         return remote_error("invalid_request", str(raised), details={"reason": raised.reason, "where": raised.where})
     return remote_error("internal", f"the worker failed: {type(raised).__name__}")
-
-
-async def _unrouted(request: Request, raised: Exception) -> Response:
-    """No such route, or not with this method: a body of the table too, with HTTP's own status."""
-    status = raised.status_code if isinstance(raised, HTTPException) else 500
-    call = _Call(request.scope, request.receive)
-    known = "POST /act, /observe, /act/episode_end, /ping; GET /ping, /healthz, /policy, /metrics"
-    error = remote_error(
-        code_of_status(status),
-        f"{request.method} {request.url.path[:200]} is not served here",
-        hint=f"there is {known}",
-    )
-    answered = refusal(error, call.id, status=status)
-    await call.body.drain()
-    return _Sent(answered, call.id)
-
-
-class _Sent(Response):
-    """An `Answer` where starlette wants a Response."""
-
-    def __init__(self, answered: Answer, request_id: str) -> None:
-        super().__init__()
-        self._answered = answered
-        self._request_id = request_id
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_answer(send, self._answered, self._request_id)

@@ -14,18 +14,20 @@ from seqrt.watching.page import Families, Page, page
 LAG_EVERY_S: Final = 0.25
 
 
-def metrics(host: Host, accept: str = "") -> Page:
+def metrics(host: Host, accept: str = "", *, leases: int = 0) -> Page:
     """The page of one worker.
 
     Args:
         host: What serves.
         accept: The request's ``Accept``.
+        leases: How many live.
 
     Raises:
         InternalError: The package for it is not installed (``dependency_missing``).
     """
     made = Families("seqrt_worker")
     _of_the_worker(made, host)
+    made.gauge("leases", "Leases that live.", leases)
     _of_acts(made, host)
     made.requests(host.watch.counts.requests)
     return page(made, accept)

@@ -22,6 +22,7 @@ from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
 from seqrt.worker.app import metrics_app
 from seqrt.worker.connection import App
+from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.listening import GRACE_S, listening
 from seqrt.worker.metrics import measure_lag
 from seqrt.worker.tls import Certificate
@@ -39,6 +40,7 @@ class Server:
         port: Its port; the one the system chose where 0 was asked for.
         policy: What serves.
         tls: The certificate it shows; None: it speaks plain HTTP.
+        leases: What grants its leases, for a gateway in the same process.
         metrics_port: Where it answers ``/metrics`` to this machine alone; None for nowhere.
     """
 
@@ -46,6 +48,7 @@ class Server:
     port: int
     policy: Host
     tls: Certificate | None = None
+    leases: Granting | None = None
     metrics_port: int | None = None
 
     @property
@@ -102,22 +105,26 @@ async def serving(
         Exception: What the policy's ``load`` or ``warmup`` raise; what the body raises, never in a group.
     """
     serves = policy if isinstance(policy, Host) else Host(policy, offload=in_thread(), limits=limits, weights=weights)
-    asgi: App = worker_app(serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()))
+    granting = Granting(serves, leases_for(serves))
+    asgi: App = worker_app(
+        serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()), granting=granting
+    )
     asgi = wrap(asgi) if wrap is not None else asgi
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
     try:
         async with (
             listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
-            _metrics_at(metrics_port, serves) as metrics_bound,
+            _metrics_at(metrics_port, serves, granting) as metrics_bound,
             anyio.create_task_group() as tending,
         ):
             try:
                 if start and serves.stage != "ready":
                     await serves.start()
                 tending.start_soon(serves.tend)
+                tending.start_soon(granting.tend)
                 tending.start_soon(measure_lag, serves.watch.counts.lag_s)
-                yield Server(host, bound, serves, tls, metrics_bound)
+                yield Server(host, bound, serves, tls, granting, metrics_bound)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()
@@ -130,11 +137,11 @@ async def serving(
 
 
 @asynccontextmanager
-async def _metrics_at(port: int | None, policy: Host) -> AsyncIterator[int | None]:
+async def _metrics_at(port: int | None, policy: Host, granting: Granting) -> AsyncIterator[int | None]:
     if port is None:
         yield None
         return
-    async with listening(metrics_app(policy), host="127.0.0.1", port=port, grace_s=0.0) as bound:
+    async with listening(metrics_app(policy, granting), host="127.0.0.1", port=port, grace_s=0.0) as bound:
         yield bound
 
 
