@@ -14,6 +14,7 @@ import anyio
 from seqrt.errors import remote_error
 from seqrt.policies.acts import Acts
 from seqrt.policies.answers import Answers
+from seqrt.policies.clock import loop_clock
 from seqrt.policies.constructor import Weights
 from seqrt.policies.copies import copies_of
 from seqrt.policies.declaration import Declaration, declaration_of
@@ -61,7 +62,7 @@ class Host:
         self._model = model or declared.name
         self._clock = clock
         self._stopped = False
-        self.watch = Watch(clock)
+        self.watch = Watch(loop_clock if clock is anyio.current_time else lambda: clock)
         copies = copies_of(policy, declared, most=limits.copies, weights=weights)
         self._answers = answers = Answers(limits)
         self._episodes = episodes = episodes_of(declared, limits, copies)

@@ -19,6 +19,7 @@ class Passage:
 
     Attributes:
         request_id: Its id.
+        clock: The time, in seconds.
         code: How it ends: `OK`, `LEFT`, or an error's code.
         span: Its span; of no tracing where the program has none.
         took_s: Seconds of each phase it has left, in order.
@@ -26,11 +27,11 @@ class Passage:
 
     __slots__ = (
         "_began_at",
-        "_clock",
         "_counts",
         "_in_phase",
         "_phase",
         "_since",
+        "clock",
         "code",
         "request_id",
         "span",
@@ -42,21 +43,25 @@ class Passage:
         self.code = OK
         self.span = span
         self.took_s: dict[Phase, float] = {}
-        self._counts, self._clock = counts, clock
+        self._counts, self.clock = counts, clock
         self._phase: Phase | None = None
         self._in_phase: Span = NOWHERE
         self._began_at = self._since = clock()
 
     def enter(self, phase: Phase) -> None:
         """It is in ``phase`` from now on, and no longer where it was."""
-        self._leave(self._clock())
+        self.enter_at(phase, self.clock())
+
+    def enter_at(self, phase: Phase, now: float) -> None:
+        """The same, where the time has been read already: for all acts of a call at once."""
+        self._leave(now)
         self._phase = phase
         self._counts.acts[phase] += 1
         self._in_phase = self.span.phase(phase)
 
     def over(self) -> None:
         """It is answered, or nobody waits for it any more."""
-        now = self._clock()
+        now = self.clock()
         self._leave(now)
         self._counts.act_s.add(now - self._began_at)
         self.span.end(self.code)
@@ -80,13 +85,13 @@ class Watch:
     """Watches the acts of one policy.
 
     Args:
-        clock: The time, in seconds.
+        clock: Finds the clock of the loop that an act is served in; its time is in seconds.
 
     Attributes:
         counts: What they came to.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], Callable[[], float]]) -> None:
         self.counts = Counts()
         self._clock = clock
 
@@ -100,7 +105,7 @@ class Watch:
         """
         found = tracing()
         span = found.worker_act(request_id, headers) if found is not None else NOWHERE
-        passage = Passage(request_id, self.counts, self._clock, span)
+        passage = Passage(request_id, self.counts, self._clock(), span)
         try:
             with span.current():
                 yield passage
@@ -117,17 +122,19 @@ class Watch:
         if not passages:
             yield
             return
-        began_at = self._clock()
+        clock = passages[0].clock
+        began_at = clock()
         for passage in passages:
-            passage.enter("infer")
+            passage.enter_at("infer", began_at)
         self.counts.call_acts.add(len(passages))
         try:
             with passages[0].span.infer([(passage.request_id, passage.span) for passage in passages]):
                 yield
         finally:
-            self.counts.call_s.add(self._clock() - began_at)
+            now = clock()
+            self.counts.call_s.add(now - began_at)
             for passage in passages:
-                passage.enter("answer")
+                passage.enter_at("answer", now)
 
 
 def _code_of(raised: BaseException) -> str:
