@@ -19,7 +19,8 @@ from seqrt.watching.seldom import Seldom
 
 logger = logging.getLogger(__name__)
 
-_EACH_STEP: Final = (ev.Ticked, ev.Observed)
+_NO_LINES: Final = (ev.Ticked, ev.Observed, ev.RunEnded)
+"""Too many for a log; and a run's end, which `seqrt.runtime.run` says."""
 
 _NOT_YET, _PLAYS_ON = "nothing has moved yet", "the plan plays on"
 
@@ -61,7 +62,7 @@ class Saying:
     def hear(self, event: ev.Event) -> None:
         """Say it, count it, or leave it."""
         kind = type(event)
-        if logger.isEnabledFor(logging.DEBUG) and kind not in _EACH_STEP:
+        if logger.isEnabledFor(logging.DEBUG) and kind not in _NO_LINES:
             logger.debug("%s", as_line(event))
         if kind is ev.Spliced:
             self._arm = _PLAYS_ON

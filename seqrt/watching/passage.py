@@ -54,6 +54,8 @@ class Passage:
 
     def enter_at(self, phase: Phase, now: float) -> None:
         """The same, where the time has been read already: for all acts of a call at once."""
+        if phase == self._phase:
+            return
         self._leave(now)
         self._phase = phase
         self._counts.acts[phase] += 1
