@@ -208,7 +208,7 @@ def _serve(options: argparse.Namespace) -> int:
     certificate, secret = _certificate(options), _secret(options)
 
     async def run() -> None:
-        async with _gateway_of(options, secret) as beside:
+        async with _gateway_of(options, secret, certificate) as beside:
             await serve(
                 options.policy,
                 host=options.host,
@@ -224,13 +224,16 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 @asynccontextmanager
-async def _gateway_of(options: argparse.Namespace, secret: str | None) -> AsyncIterator[Together | None]:
+async def _gateway_of(
+    options: argparse.Namespace, secret: str | None, certificate: Certificate | None
+) -> AsyncIterator[Together | None]:
     if not options.gateway:
         yield None
         return
     from seqrt.gateway.together import together
 
-    async with together(keys=Path(options.keys) if options.keys else None, secret=secret) as beside:
+    pinned = certificate.fingerprint if certificate is not None and certificate.pinned else None
+    async with together(keys=Path(options.keys) if options.keys else None, secret=secret, fingerprint=pinned) as beside:
         yield beside
 
 

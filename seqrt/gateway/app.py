@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from seqrt.errors import RemoteError, WireError, remote_error
+from seqrt.gateway import arrivals
 from seqrt.gateway.acting import act
 from seqrt.gateway.asked import Asked, Gateway, Respond
 from seqrt.gateway.listing import health, models
@@ -34,6 +35,11 @@ ROUTES: Final[tuple[tuple[str, str, Respond], ...]] = (
     ("POST", "/v1/act", act),
     ("GET", "/v1/models", models),
     ("GET", "/v1/health", health),
+    ("POST", "/v1/act/connect", arrivals.connect),
+    ("POST", "/v1/act/keepalive", arrivals.keepalive),
+    ("POST", "/v1/act/release", arrivals.release),
+    ("GET", "/v1/act/ready", arrivals.ready),
+    ("GET", "/policy", arrivals.policy),
 )
 
 

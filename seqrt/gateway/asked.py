@@ -29,6 +29,7 @@ class Asked(Call):
 
     Attributes:
         aside: Tasks that may outlive the answer: an act that is answered 504 runs on where it runs.
+        origin: Where it was asked, as the client knows it: ``http://gpu:8080``.
     """
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, aside: anyio.abc.TaskGroup) -> None:
@@ -38,6 +39,7 @@ class Asked(Call):
         self.content_type = media if media in (MSGPACK, FRAMES) else JSON
         self.media = form(scope["method"], self.headers.get("accept"), MSGPACK if media == MSGPACK else JSON)
         self.aside = aside
+        self.origin = f"{scope.get('scheme', 'http')}://{self.headers.get('host', '')}"
 
 
 class Gateway:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import anyio
 
 from seqrt.errors import RemoteError, SeqrtError, remote_error
+from seqrt.gateway.placing import Place
 from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of
 from seqrt.link.border import Link
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
@@ -90,10 +91,13 @@ class Model:
         id: Its full id.
         links: The workers that serve it, the same at each.
         info: What they declare, where that is known already.
+        place: Where robots go that want a worker of their own; None: nowhere.
     """
 
-    def __init__(self, id: str, links: Sequence[Link], *, info: PolicyInfo | None = None) -> None:
-        self.id = id
+    def __init__(
+        self, id: str, links: Sequence[Link], *, info: PolicyInfo | None = None, place: Place | None = None
+    ) -> None:
+        self.id, self.place = id, place
         self._seats = [Seat(link, info) for link in links]
         self._served = False
 

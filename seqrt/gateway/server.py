@@ -19,7 +19,9 @@ from seqrt.gateway.gate import Gate
 from seqrt.gateway.keyfile import KeyFile
 from seqrt.gateway.keys import OneKey
 from seqrt.gateway.models import Model, Models, full_id
+from seqrt.gateway.placing import FixedWorkers
 from seqrt.gateway.saying import introduction
+from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
@@ -95,12 +97,7 @@ async def gateway(
         Exception: What the body raises; never in a group.
     """
     pinned = fingerprints or {}
-    models = Models(
-        [
-            Model(full_id(name), [link_to(url, secret, pinned.get(url), insecure) for url in _each(urls)])
-            for name, urls in workers.items()
-        ]
-    )
+    models = Models([_model(name, _each(urls), secret, pinned, insecure) for name, urls in workers.items()])
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
     with keyed(models, keys) as served:
@@ -164,6 +161,12 @@ def keyed(models: Models, keys: Path | None, *, secret: str | None = None) -> It
 
 def _gateway(models: Models, gate: Gate) -> Gateway:
     return Gateway(models, gate, offload=in_thread(2), wall=time.time, environment=tuple(os.environ.values()))
+
+
+def _model(name: str, urls: Sequence[str], secret: str | None, pinned: Mapping[str, str], insecure: bool) -> Model:
+    links = [link_to(url, secret, pinned.get(url), insecure) for url in urls]
+    sites = [RemoteSite(link, url=url, fingerprint=pinned.get(url)) for link, url in zip(links, urls, strict=True)]
+    return Model(full_id(name), links, place=FixedWorkers(sites))
 
 
 def _each(urls: str | Sequence[str]) -> Sequence[str]:

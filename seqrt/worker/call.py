@@ -20,7 +20,7 @@ from seqrt.worker.incoming import Incoming, Receive
 
 
 class Call:
-    """One request: its headers, its id, the form of its answer, and what its log line says."""
+    """One request: its headers, its id, whose it is, the form of its answer, and what its log line says."""
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive) -> None:
         self.headers = Headers(scope=scope)
@@ -31,6 +31,7 @@ class Call:
         self.content_type = self.headers.get("content-type")
         self.media = form(scope["method"], self.headers.get("accept"), self.content_type)
         self.client: str = (scope.get("client") or ("",))[0]
+        self.owner = ""
         self.level = logging.DEBUG
         self.said: dict[str, object] = {}
         self.body = Incoming(

@@ -21,6 +21,7 @@ from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
 from seqrt.worker.connection import App
+from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.listening import GRACE_S, listening
 from seqrt.worker.tls import Certificate
 
@@ -37,12 +38,14 @@ class Server:
         port: Its port; the one the system chose where 0 was asked for.
         policy: What serves.
         tls: The certificate it shows; None: it speaks plain HTTP.
+        leases: What grants its leases, for a gateway in the same process.
     """
 
     host: str
     port: int
     policy: Host
     tls: Certificate | None = None
+    leases: Granting | None = None
 
     @property
     def url(self) -> str:
@@ -57,7 +60,7 @@ class Server:
 class Beside(Protocol):
     """What is served on a worker's port beside the worker: see `seqrt.gateway.together`."""
 
-    def around(self, worker: App, host: Host) -> App:
+    def around(self, worker: App, host: Host, leases: Granting) -> App:
         """The app of both, made before the port is open."""
         ...
 
@@ -109,8 +112,11 @@ async def serving(
         Exception: What the policy's ``load`` or ``warmup`` raise; what the body raises, never in a group.
     """
     serves = policy if isinstance(policy, Host) else Host(policy, offload=in_thread(), limits=limits, weights=weights)
-    asgi: App = worker_app(serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()))
-    asgi = beside.around(asgi, serves) if beside is not None else asgi
+    granting = Granting(serves, leases_for(serves))
+    asgi: App = worker_app(
+        serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()), granting=granting
+    )
+    asgi = beside.around(asgi, serves, granting) if beside is not None else asgi
     asgi = wrap(asgi) if wrap is not None else asgi
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
@@ -123,7 +129,8 @@ async def serving(
                 if start and serves.stage != "ready":
                     await serves.start()
                 tending.start_soon(serves.tend)
-                yield Server(host, bound, serves, tls)
+                tending.start_soon(granting.tend)
+                yield Server(host, bound, serves, tls, granting)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()
