@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from msgspec.structs import replace
+
 from seqrt.errors import remote_error
 from seqrt.gateway import connecting
 from seqrt.gateway.asked import Asked, Gateway
@@ -33,6 +35,8 @@ async def connect(gateway: Gateway, call: Asked) -> Any:
     _must_not_be_counted(key)
     call.said = {"key": key.name, "model": model.id}
     answer = await connecting.connect(_place(model), _who(key), request)
+    if not answer.worker_url:  # the worker is on this very port
+        answer = replace(answer, worker_url=call.origin)
     call.level = logging.INFO
     call.said |= {"worker": answer.worker_url, "epoch": answer.lease.epoch}
     return answer

@@ -12,7 +12,9 @@ from seqrt.errors import remote_error
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Models
 from seqrt.policies.offload import Offload
+from seqrt.wire.headers import FRAMES, JSON, MSGPACK, media_type
 from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
+from seqrt.worker.answers import form
 from seqrt.worker.call import Call
 from seqrt.worker.incoming import Inflow, Receive
 
@@ -23,15 +25,21 @@ _INLINE_BYTES: Final = 256 * 1024
 
 
 class Asked(Call):
-    """One request.
+    """One request. It is read and answered in JSON unless it says that it is, or reads, one of our forms.
 
     Attributes:
         aside: Tasks that may outlive the answer: an act that is answered 504 runs on where it runs.
+        origin: Where it was asked, as the client knows it: ``http://gpu:8080``.
     """
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, aside: anyio.abc.TaskGroup) -> None:
         super().__init__(scope, receive)
+        media = media_type(self.content_type)
+        # Whatever else it is called: `curl -d` says that the JSON it sends is a form.
+        self.content_type = media if media in (MSGPACK, FRAMES) else JSON
+        self.media = form(scope["method"], self.headers.get("accept"), MSGPACK if media == MSGPACK else JSON)
         self.aside = aside
+        self.origin = f"{scope.get('scheme', 'http')}://{self.headers.get('host', '')}"
 
 
 class Gateway:

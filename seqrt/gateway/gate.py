@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import anyio
 from starlette.datastructures import Headers
 
-from seqrt.errors import remote_error
+from seqrt.errors import AuthError, remote_error
 from seqrt.gateway.budget import Bucket, filled, spend
 from seqrt.gateway.keys import ANYBODY, Key, Keyring
 from seqrt.gateway.spending import Spending
@@ -58,6 +58,13 @@ class Gate:
             what = "this gateway asks for a key" if not given else "this key is unknown here, or was revoked"
             raise remote_error("unauthenticated", what, hint=_HINT)
         return key
+
+    def knows(self, headers: Headers) -> bool:
+        """Whether a request brings a key that is known here."""
+        try:
+            return self.is_keyed and self.key_of(headers) is not ANYBODY
+        except AuthError:
+            return False
 
     @contextmanager
     def turn(self, headers: Headers) -> Iterator[Turn]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from typing import Annotated, Final, Protocol
 
 import msgspec
@@ -22,7 +23,8 @@ PREFIX: Final = "seq_"
 KEY_BYTES: Final = 32
 
 
-_Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z")]
+_NAME: Final = r"\A[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z"
+_Name = Annotated[str, Meta(pattern=_NAME)]
 _Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 _Count = Annotated[int, Meta(ge=1, le=10**12)]
 
@@ -63,6 +65,11 @@ class Keyring(Protocol):
     def find(self, secret: bytes) -> Key | None:
         """Whose key this is; None: nobody's."""
         ...
+
+
+def is_name(text: str) -> bool:
+    """Whether a key may be called so: 1 to 64 letters, digits and ``. _ @ -``, a letter or digit first."""
+    return re.match(_NAME, text, re.ASCII) is not None
 
 
 def new_secret(bits: bytes) -> str:

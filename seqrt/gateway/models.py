@@ -35,27 +35,31 @@ class Seat:
 
     Args:
         link: The way to it.
+        info: What it declares, where that is known already.
 
     Attributes:
         link: The way to it.
         info: What it declares; None before it has said so.
         under_way: Acts it is asked for now.
+        said: Why it could not be asked the last time; "" before.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, info: PolicyInfo | None = None) -> None:
         self.link = link
-        self.info: PolicyInfo | None = None
+        self.info = info
         self.under_way = 0
-        self._said = ""
+        self.said = ""
 
     async def look(self) -> bool:
         """Read what it declares; whether it said so. What it said instead is logged, once."""
         try:
             self.info = await self.link.info()
         except SeqrtError as error:
-            if self._said != str(error):
-                self._said = str(error)
+            if self.said != str(error):
+                self.said = str(error)
                 _log.warning("%s", line("worker.unreached", None, host=self.link.host, error=error))
+        else:
+            _log.info("%s", line("worker.reached", None, host=self.link.host, model=self.info.model))
         return self.info is not None
 
     async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
@@ -86,13 +90,21 @@ class Model:
     Args:
         id: Its full id.
         links: The workers that serve it, the same at each.
+        info: What they declare, where that is known already.
         place: Where robots go that want a worker of their own; None: nowhere.
     """
 
-    def __init__(self, id: str, links: Sequence[Link], *, place: Place | None = None) -> None:
+    def __init__(
+        self, id: str, links: Sequence[Link], *, info: PolicyInfo | None = None, place: Place | None = None
+    ) -> None:
         self.id, self.place = id, place
-        self._seats = [Seat(link) for link in links]
+        self._seats = [Seat(link, info) for link in links]
         self._served = False
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """Its workers."""
+        return self._seats
 
     @property
     def info(self) -> PolicyInfo | None:

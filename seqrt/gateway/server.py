@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -19,11 +20,13 @@ from seqrt.gateway.keyfile import KeyFile
 from seqrt.gateway.keys import OneKey
 from seqrt.gateway.models import Model, Models, full_id
 from seqrt.gateway.placing import FixedWorkers
+from seqrt.gateway.saying import introduction
 from seqrt.gateway.sites import RemoteSite
-from seqrt.gateway.spending import Spending, flush, kept
+from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
 from seqrt.worker.listening import GRACE_S, listening
+from seqrt.worker.server import to_stdout
 from seqrt.worker.tls import Certificate
 
 LOOK_S: Final = 2.0
@@ -150,7 +153,7 @@ def keyed(models: Models, keys: Path | None, *, secret: str | None = None) -> It
         uncounted = Spending()
         yield Keyed(_gateway(models, Gate(ring, uncounted)), uncounted, None)
         return
-    spent = keys.with_name(f"{keys.name}.spent")
+    spent = beside(keys)
     ring_of_file = KeyFile(keys)
     with kept(spent) as spending:
         yield Keyed(_gateway(models, Gate(ring_of_file, spending)), spending, spent)
@@ -168,3 +171,71 @@ def _model(name: str, urls: Sequence[str], secret: str | None, pinned: Mapping[s
 
 def _each(urls: str | Sequence[str]) -> Sequence[str]:
     return [urls] if isinstance(urls, str) else urls
+
+
+async def serve_gateway(
+    workers: Mapping[str, str | Sequence[str]],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8081,
+    keys: Path | None = None,
+    secret: str | None = None,
+    fingerprints: Mapping[str, str] | None = None,
+    insecure: bool = False,
+    tls: Certificate | None = None,
+    say: Callable[[str], Any] = to_stdout,
+) -> None:
+    """What ``seqrt gateway`` runs, until SIGINT or SIGTERM or cancelled.
+
+    The first signal lets acts under way end for a few seconds, the second one stops at once.
+
+    Args:
+        workers: As of `gateway`, as are the others.
+        host: The address to bind.
+        port: 0 lets the system choose.
+        keys: The file of keys.
+        secret: The key the workers ask for.
+        fingerprints: Of the workers' certificates, by URL.
+        insecure: Allow the secret over plain http.
+        tls: The certificate to show.
+        say: Takes the lines meant for whoever started it.
+
+    Raises:
+        OSError: The address cannot be bound.
+        KeysUnusable: The file of keys, or what is counted beside it.
+        CertificateUnusable: The certificate or its key.
+        ValueError: A worker's URL, key or fingerprint.
+    """
+    failure: Exception | None = None
+    stopped = anyio.Event()
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_on_signal, signals, stopped, tasks.cancel_scope)
+            try:
+                async with gateway(
+                    workers,
+                    host=host,
+                    port=port,
+                    keys=keys,
+                    secret=secret,
+                    fingerprints=fingerprints,
+                    insecure=insecure,
+                    tls=tls,
+                ) as server:
+                    for text in introduction(server, server.gateway.models.all(), server.gateway.gate):
+                        say(text)
+                    await stopped.wait()
+            except Exception as raised:
+                failure = raised
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _stop_on_signal(
+    signals: AsyncIterator[signal.Signals], stopped: anyio.Event, scope: anyio.CancelScope
+) -> None:
+    await signals.__anext__()
+    stopped.set()
+    await signals.__anext__()
+    scope.cancel()

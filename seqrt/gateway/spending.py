@@ -96,7 +96,7 @@ def kept(path: Path) -> Iterator[Spending]:
         KeysUnusable: It cannot be read, or another gateway counts there.
     """
     with locked(path, wait=False):
-        spending = Spending(_read(path))
+        spending = Spending(read_spent(path))
         try:
             yield spending
         finally:
@@ -119,7 +119,17 @@ def _write(path: Path, content: bytes) -> None:
         _log.error("%s", line("acts.unsaved", None, error=error))
 
 
-def _read(path: Path) -> dict[str, int]:
+def beside(keys: Path) -> Path:
+    """Where the acts of a file of keys are counted."""
+    return keys.with_name(f"{keys.name}.spent")
+
+
+def read_spent(path: Path) -> dict[str, int]:
+    """What the keys have spent, by their hashes; nothing where there is no file.
+
+    Raises:
+        KeysUnusable: It cannot be read.
+    """
     try:
         return _counts.decode(path.read_bytes())
     except FileNotFoundError:
