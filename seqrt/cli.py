@@ -166,12 +166,7 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secret-env", metavar="NAME", help="environment variable that holds the key robots must send (default: none)"
     )
-    parser.add_argument(
-        "--metrics-port",
-        type=_port,
-        metavar="PORT",
-        help="answer GET /metrics there too, to this machine alone and without a key",
-    )
+    _metrics_argument(parser)
     parser.add_argument(
         "--gateway", action="store_true", help="serve the gateway's JSON face too, on the same port under /v1"
     )
@@ -180,6 +175,15 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _tls_arguments(parser.add_argument_group("TLS"))
     parser.set_defaults(command=_serve)
+
+
+def _metrics_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--metrics-port",
+        type=_port,
+        metavar="PORT",
+        help="answer GET /metrics there, to this machine alone and without a key",
+    )
 
 
 def _tls_arguments(group: argparse._ArgumentGroup) -> None:
@@ -290,6 +294,7 @@ def _gateway_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to bind; 0.0.0.0: every one (default %(default)s)")
     parser.add_argument("--port", type=_port, default=8081, help="port; 0 for a free one (default %(default)s)")
+    _metrics_argument(parser)
     _tls_arguments(parser.add_argument_group("TLS"))
     parser.set_defaults(command=_gateway)
 
@@ -327,6 +332,7 @@ def _gateway(options: argparse.Namespace) -> int:
                 fingerprints={url: fingerprint for _, url, fingerprint in options.workers if fingerprint},
                 insecure=options.insecure,
                 tls=certificate,
+                metrics_port=options.metrics_port,
             )
         )
     except ValueError as wrong_value:

@@ -7,7 +7,7 @@ What comes in is refused in the contract's order: the key (401, 402, then 429), 
 from __future__ import annotations
 
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
 import anyio
@@ -21,6 +21,7 @@ from seqrt.gateway.acting import act
 from seqrt.gateway.asked import Asked, Gateway, Respond
 from seqrt.gateway.listing import health, models
 from seqrt.gateway.warming import warming
+from seqrt.watching.counts import LEFT
 from seqrt.watching.logline import line
 from seqrt.worker.answers import Answer, Send, answer, refusal, send_answer
 from seqrt.worker.call import unrouted
@@ -47,7 +48,7 @@ def app(gateway: Gateway) -> Starlette:
     """The gateway's app."""
     served = ", ".join(f"{method} {path}" for method, path, _ in ROUTES)
     made = Starlette(
-        routes=[Route(path, _Endpoint(gateway, respond), methods=[method]) for method, path, respond in ROUTES],
+        routes=[Route(path, _Endpoint(gateway, path, respond), methods=[method]) for method, path, respond in ROUTES],
         exception_handlers={HTTPException: unrouted(served)},
     )
     made.router.redirect_slashes = False
@@ -57,16 +58,25 @@ def app(gateway: Gateway) -> Starlette:
 class _Endpoint:
     """One route as an ASGI app: answer, error body, log line."""
 
-    def __init__(self, gateway: Gateway, respond: Respond) -> None:
+    def __init__(self, gateway: Gateway, path: str, respond: Respond) -> None:
         self._gateway = gateway
+        self._name = path.strip("/").replace("/", "_")
         self._respond = respond
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         async with anyio.create_task_group() as aside:
             call = Asked(scope, receive, aside)
+            answered = await self._watched(call)
+            sent = await send_answer(send, answered, call.id) if answered is not None else 0
+            self._gateway.watch.counts.requests.add(self._name, call.code, call.body.received, sent)
+
+    async def _watched(self, call: Asked) -> Answer | None:
+        if self._respond is not act:
+            return await self._answer(call)
+        with self._gateway.watch.act(call.id, call.headers) as passage:
             answered = await self._answer(call)
-            if answered is not None:
-                await send_answer(send, answered, call.id)
+            passage.code = call.code
+        return answered
 
     async def _answer(self, call: Asked) -> Answer | None:
         """What is sent back; None where nobody is there to read it."""
@@ -74,29 +84,36 @@ class _Endpoint:
             told = await self._respond(self._gateway, call)
             answered = told if isinstance(told, Answer) else answer(told, call.media)
         except Disconnected:
-            _log.debug("%s", line(_event(call, "left"), call.id))
+            call.code = LEFT
+            self._say(logging.DEBUG, call, "left", {})
             return None
         except Exception as raised:
             answered = self._refused(call, raised)
             await call.body.drain()
         else:
-            _log.log(call.level, "%s", line(_event(call, "answered"), call.id, **call.said))
+            self._say(call.level, call, "answered", call.said)
         return answered
 
     def _refused(self, call: Asked, raised: Exception) -> Answer:
         error = _as_remote(raised)
-        _log.log(
-            _LEVELS.get(error.code, logging.DEBUG),
-            "%s",
-            line(_event(call, "refused"), call.id, **call.said, code=error.code, error=error.detail),
-            exc_info=raised if error.code == "internal" else None,
-        )
+        call.code, level, more = error.code, _LEVELS.get(error.code, logging.DEBUG), None
+        if level > logging.DEBUG:
+            more = self._gateway.seldom.due((self._name, error.code), anyio.current_time())
+            level = logging.DEBUG if more is None else level
+        told = {**call.said, "code": error.code, "more": more or None, "error": error.detail}
+        self._say(level, call, "refused", told, raised if error.code == "internal" and more is not None else None)
         if self._gateway.hide is not None:
             error = hidden(error, self._gateway.hide)
         if error.code == "warming":
             error.request_id = call.id
             return warming(error, str(call.said.get("model", "")))
         return refusal(error, call.id)
+
+    def _say(
+        self, level: int, call: Asked, participle: str, told: Mapping[str, object], thrown: Exception | None = None
+    ) -> None:
+        if _log.isEnabledFor(level):
+            _log.log(level, "%s", line(f"{self._name}.{participle}", call.id, **told), exc_info=thrown)
 
 
 def _as_remote(raised: Exception) -> RemoteError:
@@ -105,7 +122,3 @@ def _as_remote(raised: Exception) -> RemoteError:
     if isinstance(raised, WireError):
         return remote_error("invalid_request", str(raised), details={"reason": raised.reason, "where": raised.where})
     return remote_error("internal", f"the gateway failed: {type(raised).__name__}")
-
-
-def _event(call: Asked, participle: str) -> str:
-    return f"{call.path.strip('/').replace('/', '_')}.{participle}"

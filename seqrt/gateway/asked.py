@@ -11,7 +11,10 @@ import anyio.abc
 from seqrt.errors import remote_error
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Models
+from seqrt.policies.clock import loop_clock
 from seqrt.policies.offload import Offload
+from seqrt.watching.passage import Watch
+from seqrt.watching.seldom import Seldom
 from seqrt.wire.headers import FRAMES, JSON, MSGPACK, media_type
 from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
 from seqrt.worker.answers import form
@@ -58,6 +61,8 @@ class Gateway:
         gate: Who may ask for acts.
         wall: Seconds since 1970.
         hide: Values that no error may tell; None where errors are told as they are.
+        watch: What is counted of its acts and requests.
+        seldom: Which failures its log says.
     """
 
     def __init__(
@@ -73,6 +78,8 @@ class Gateway:
         self.models = models
         self.gate = gate
         self.wall = wall
+        self.watch = Watch(loop_clock, "gateway")
+        self.seldom = Seldom()
         self.hide = environment if gate.is_keyed else None
         self._offload = offload
         self._body_bytes = body_bytes

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from seqrt.gateway.asked import Gateway
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.keyfile import KeyFile
 from seqrt.gateway.keys import OneKey
+from seqrt.gateway.metrics import metrics
 from seqrt.gateway.models import Model, Models, full_id
 from seqrt.gateway.placing import FixedWorkers
 from seqrt.gateway.saying import introduction
@@ -25,7 +27,8 @@ from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
-from seqrt.worker.listening import GRACE_S, listening
+from seqrt.worker.listening import GRACE_S, listening, listening_here
+from seqrt.worker.metrics import measure_lag, metrics_app
 from seqrt.worker.server import to_stdout
 from seqrt.worker.tls import Certificate
 
@@ -42,12 +45,14 @@ class GatewayServer:
         port: Its port; the one the system chose where 0 was asked for.
         gateway: What serves.
         tls: The certificate it shows; None: it speaks plain HTTP.
+        metrics_port: Where it answers ``/metrics`` to this machine alone; None for nowhere.
     """
 
     host: str
     port: int
     gateway: Gateway
     tls: Certificate | None = None
+    metrics_port: int | None = None
 
     @property
     def url(self) -> str:
@@ -71,6 +76,7 @@ async def gateway(
     insecure: bool = False,
     grace_s: float = GRACE_S,
     tls: Certificate | None = None,
+    metrics_port: int | None = None,
 ) -> AsyncIterator[GatewayServer]:
     """A gateway in the caller's own loop, asyncio or trio, while the context is open.
 
@@ -85,6 +91,8 @@ async def gateway(
         insecure: Allow the secret over plain http to another machine.
         grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
         tls: The certificate to show over TLS; None: plain HTTP.
+        metrics_port: Where ``/metrics`` is answered to this machine alone, over plain HTTP; 0 lets the system choose.
+            None: nowhere.
 
     Yields:
         The running gateway. Workers that do not answer within two seconds are asked on in the background.
@@ -103,13 +111,15 @@ async def gateway(
     with keyed(models, keys) as served:
         async with (
             listening(app(served.gateway), host=host, port=port, grace_s=grace_s, tls=context) as bound,
+            listening_here(metrics_app(partial(metrics, served.gateway)), metrics_port) as metrics_bound,
             anyio.create_task_group() as tending,
         ):
             try:
                 with anyio.move_on_after(LOOK_S):
                     await models.look()
                 tending.start_soon(served.tend)
-                yield GatewayServer(host, bound, served.gateway, tls)
+                tending.start_soon(measure_lag, served.gateway.watch.counts.lag_s)
+                yield GatewayServer(host, bound, served.gateway, tls, metrics_bound)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()
@@ -183,6 +193,7 @@ async def serve_gateway(
     fingerprints: Mapping[str, str] | None = None,
     insecure: bool = False,
     tls: Certificate | None = None,
+    metrics_port: int | None = None,
     say: Callable[[str], Any] = to_stdout,
 ) -> None:
     """What ``seqrt gateway`` runs, until SIGINT or SIGTERM or cancelled.
@@ -198,6 +209,7 @@ async def serve_gateway(
         fingerprints: Of the workers' certificates, by URL.
         insecure: Allow the secret over plain http.
         tls: The certificate to show.
+        metrics_port: Where ``/metrics`` is answered.
         say: Takes the lines meant for whoever started it.
 
     Raises:
@@ -221,6 +233,7 @@ async def serve_gateway(
                     fingerprints=fingerprints,
                     insecure=insecure,
                     tls=tls,
+                    metrics_port=metrics_port,
                 ) as server:
                     for text in introduction(server, server.gateway.models.all(), server.gateway.gate):
                         say(text)

@@ -88,14 +88,15 @@ class Watch:
 
     Args:
         clock: Finds the clock of the loop that an act is served in; its time is in seconds.
+        where: Who serves it, as its span is called: "worker", "gateway".
 
     Attributes:
         counts: What they came to.
     """
 
-    def __init__(self, clock: Callable[[], Callable[[], float]]) -> None:
+    def __init__(self, clock: Callable[[], Callable[[], float]], where: str = "worker") -> None:
         self.counts = Counts()
-        self._clock = clock
+        self._clock, self._where = clock, where
 
     @contextmanager
     def act(self, request_id: str, headers: Mapping[str, str] | None = None) -> Iterator[Passage]:
@@ -106,7 +107,7 @@ class Watch:
             headers: Of the request that brought it; the robot's span is its parent. None in the robot's own process.
         """
         found = tracing()
-        span = found.worker_act(request_id, headers) if found is not None else NOWHERE
+        span = found.served_act(self._where, request_id, headers) if found is not None else NOWHERE
         passage = Passage(request_id, self.counts, self._clock(), span)
         try:
             with span.current():

@@ -131,13 +131,13 @@ class Tracing:
     def __init__(self, api: Any, provider: Any) -> None:
         self._api, self._tracer = api, provider.get_tracer("seqrt")
 
-    def worker_act(self, request_id: str, headers: Mapping[str, str] | None) -> Span:
-        """The span of an act at its worker: below the span that is current, else below the robot's."""
+    def served_act(self, where: str, request_id: str, headers: Mapping[str, str] | None) -> Span:
+        """The span of an act where it is served: below the current span, else the sender's."""
         api, context = self._api, None
         if headers is not None and not api.get_current_span().get_span_context().is_valid:
             context = _propagator().extract(headers)
         kind = api.SpanKind.INTERNAL if headers is None else api.SpanKind.SERVER
-        return self._opened("worker act", context, kind, request_id)
+        return self._opened(f"{where} act", context, kind, request_id)
 
     def robot_act(self, request_id: str) -> Span:
         """The span of an act at the robot."""

@@ -105,13 +105,6 @@ def app(
     )
 
 
-def metrics_app(host: Host, granting: Granting) -> Starlette:
-    """``/metrics`` alone, asking for no key: for an address that only who may read it can reach."""
-    warm()
-    worker = _Worker(host, secret=None, hide=None, body_bytes=0, granting=granting)
-    return _routed(worker, (("GET", "/metrics", worker.metrics, False),))
-
-
 def _routed(
     worker: _Worker, endpoints: Iterable[tuple[str, str, Callable[[_Call], Awaitable[Any]] | None, bool]]
 ) -> Starlette:

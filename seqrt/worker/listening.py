@@ -72,6 +72,20 @@ async def listening(
         raise failure
 
 
+@asynccontextmanager
+async def listening_here(app: App, port: int | None) -> AsyncIterator[int | None]:
+    """Serve an app to this machine alone, over plain HTTP; yields the port. Nothing where there is none.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    if port is None:
+        yield None
+        return
+    async with listening(app, host="127.0.0.1", port=port, grace_s=0.0) as bound:
+        yield bound
+
+
 async def _accept(
     listener: anyio.abc.Listener[anyio.abc.SocketStream],
     welcome: Callable[[anyio.abc.SocketStream], Coroutine[Any, Any, None]],

@@ -1,15 +1,25 @@
-"""A worker's ``/metrics``: what its host holds and has counted, as Prometheus reads it (extra ``metrics``)."""
+"""A worker's ``/metrics``: what its host holds and has counted, as Prometheus reads it (extra ``metrics``).
+
+And ``/metrics`` by itself, for a port of its own: a gateway's too.
+"""
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from collections.abc import Callable
+from typing import Any, Final, get_args
 
 import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
+from seqrt.errors import RemoteError
 from seqrt.policies.host import Host
 from seqrt.policies.readiness import Stage
 from seqrt.watching.buckets import Buckets
-from seqrt.watching.page import Families, Page, page
+from seqrt.watching.page import Families, Page, page, warm
+from seqrt.worker.answers import Answer, refusal, send_answer
+from seqrt.worker.call import Call, unrouted
 
 LAG_EVERY_S: Final = 0.25
 
@@ -57,6 +67,31 @@ def _of_acts(made: Families, host: Host) -> None:
     made.histogram("act_phase_seconds", "The same by phase; an act of a batch has the whole call.", phases, "phase")
     made.histogram("call_seconds", "Calls of the policy's code.", counts.call_s)
     made.histogram("call_acts", "Acts in each of these calls.", counts.call_acts)
+
+
+def metrics_app(page_of: Callable[[str], Page]) -> Starlette:
+    """``/metrics`` alone, asking for no key: for an address that only who may read it can reach.
+
+    Args:
+        page_of: The page, for a request's ``Accept``.
+    """
+    warm()
+    route = Route("/metrics", _Alone(page_of), methods=["GET"])
+    return Starlette(routes=[route], exception_handlers={HTTPException: unrouted("GET /metrics")})
+
+
+class _Alone:
+    def __init__(self, page_of: Callable[[str], Page]) -> None:
+        self._page_of = page_of
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        call = Call(scope, receive)
+        try:
+            page = self._page_of(call.headers.get("accept", ""))
+            answered = Answer(200, page.body, page.media)
+        except RemoteError as error:
+            answered = refusal(error, call.id)
+        await send_answer(send, answered, call.id)
 
 
 async def measure_lag(lag_s: Buckets) -> None:

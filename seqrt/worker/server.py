@@ -20,11 +20,10 @@ from seqrt.policies.limits import HostLimits
 from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
-from seqrt.worker.app import metrics_app
 from seqrt.worker.connection import App
 from seqrt.worker.granting import Granting, leases_for
-from seqrt.worker.listening import GRACE_S, listening
-from seqrt.worker.metrics import measure_lag
+from seqrt.worker.listening import GRACE_S, listening, listening_here
+from seqrt.worker.metrics import measure_lag, metrics, metrics_app
 from seqrt.worker.tls import Certificate
 
 DRAIN_S = 30.0
@@ -125,12 +124,13 @@ async def serving(
     )
     asgi = beside.around(asgi, serves, granting) if beside is not None else asgi
     asgi = wrap(asgi) if wrap is not None else asgi
+    counted = metrics_app(lambda accept: metrics(serves, accept, leases=granting.count))
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
     try:
         async with (
             listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
-            _metrics_at(metrics_port, serves, granting) as metrics_bound,
+            listening_here(counted, metrics_port) as metrics_bound,
             anyio.create_task_group() as tending,
         ):
             try:
@@ -149,15 +149,6 @@ async def serving(
                 await serves.stop()
     if failure is not None:
         raise failure
-
-
-@asynccontextmanager
-async def _metrics_at(port: int | None, policy: Host, granting: Granting) -> AsyncIterator[int | None]:
-    if port is None:
-        yield None
-        return
-    async with listening(metrics_app(policy, granting), host="127.0.0.1", port=port, grace_s=0.0) as bound:
-        yield bound
 
 
 async def serve(
