@@ -12,11 +12,13 @@ from typing import Any, get_args
 import anyio
 import httpx
 import pytest
+from gateways import gateway
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 import seqrt
 from seqrt.errors import ERRORS, InternalError
+from seqrt.gateway.metrics import metrics as gateway_metrics
 from seqrt.policies import Host, policy
 from seqrt.policies.readiness import Stage
 from seqrt.policies.terms import Concurrency
@@ -207,10 +209,26 @@ async def test_what_a_robot_counts_is_what_its_outcome_says() -> None:
     assert seen("seqrt_robot_running") == 0
 
 
-def test_every_metric_there_is_is_in_the_docs_and_the_reverse() -> None:
-    ours = Read(metrics(Host(echo, offload=inline())).body.decode()).families
-    robots = robot_page(RobotMetrics()).families
-    there = {name for name in (*ours, *robots) if name.startswith("seqrt_")}
+async def test_a_gateway_tells_its_requests_by_how_they_ended_and_what_acts_took() -> None:
+    async with gateway() as stood:
+        assert (await stood.act()).status_code == 200
+        assert (await stood.act("nobody")).status_code == 404
+        assert (await stood.client.get("/metrics")).status_code == 404, "robots' keys are no operator's"
+        seen = Read(gateway_metrics(stood.gateway).body.decode())
+    for code in ("ok", "not_found"):
+        assert seen("seqrt_gateway_requests_total", endpoint="v1_act", code=code) == 1
+    assert (seen("seqrt_gateway_received_bytes_total", endpoint="v1_act") or 0) > 200
+    assert (seen("seqrt_gateway_sent_bytes_total", endpoint="v1_act") or 0) > 200
+    assert seen("seqrt_gateway_act_seconds_count") == 2
+    assert seen("seqrt_gateway_act_seconds_sum") == pytest.approx(INFER_S)
+    assert seen("seqrt_gateway_models") == 1
+
+
+async def test_every_metric_there_is_is_in_the_docs_and_the_reverse() -> None:
+    async with gateway() as stood:
+        pages = [metrics(Host(echo, offload=inline())), gateway_metrics(stood.gateway)]
+    families = [*(Read(each.body.decode()).families for each in pages), robot_page(RobotMetrics()).families]
+    there = {name for each in families for name in each if name.startswith("seqrt_")}
     text = DOCUMENT.read_text(encoding="utf-8")
     named = {name.removesuffix("_total") for name in re.findall(r"^\| `(seqrt_\w+)", text, re.MULTILINE)}
     assert there == named

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from gateways import gateway
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -200,6 +201,19 @@ async def test_a_batch_led_by_an_act_that_is_not_sampled_is_seen_by_one_that_is(
     found = Found(exporter)
     assert parent_of(found.one("infer")) == id_of(found.one("worker act"))
     provider.shutdown()
+
+
+async def test_a_gateways_span_is_between_the_robots_and_the_workers(spans: Found) -> None:
+    sent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with gateway() as stood:
+        answered = await stood.act(traceparent=sent, **{"x-seq-request-id": "r-0123abcd"})
+    assert answered.status_code == 200
+    between, worker = spans.one("gateway act"), spans.one("worker act")
+    assert between.parent is not None
+    assert f"{between.parent.span_id:016x}" == "b7ad6b7169203331"
+    assert parent_of(worker) == id_of(between)
+    assert f"{spans.one('infer').context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert {attribute(span, "seqrt.request_id") for span in (between, worker)} == {"r-0123abcd"}
 
 
 async def test_a_traceparent_that_is_none_is_nobodys_trouble(spans: Found) -> None:
