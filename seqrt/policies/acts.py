@@ -18,6 +18,7 @@ from seqrt.policies.limits import HostLimits
 from seqrt.policies.line import Job, Line, out_of_time
 from seqrt.policies.movement import Movement
 from seqrt.policies.session import Session, frames_missing
+from seqrt.watching.passage import Passage
 from seqrt.wire.codec import encode, require_one_of
 from seqrt.wire.messages import ActRequest, ActResponse, AskPlan, Frame
 
@@ -62,10 +63,12 @@ class Acts:
         self.movement = Movement()
         self.count = 0
 
-    async def act(self, request: ActRequest, *, request_id: str, owner: str, until: float, source: str) -> ActResponse:
+    async def act(self, request: ActRequest, *, passage: Passage, owner: str, until: float, source: str) -> ActResponse:
         """As `Host.act`; ``until`` is when it is given up if it has not run."""
+        request_id = passage.request_id
         episode, fingerprint = request.episode_id or "", _fingerprint(request)
         while (known := self._answers.find(owner, episode, request_id, self._clock())) is not None:
+            passage.enter("repeat")
             answer = await self._answer_of(known, fingerprint, until)
             if answer is not None:
                 return answer
@@ -75,7 +78,7 @@ class Acts:
         record = self._answers.open(owner, episode, request_id, fingerprint, self._clock())
         self.count += 1
         try:
-            return await self._served(record, request, until, source)
+            return await self._served(record, request, passage, until, source)
         finally:
             self.count -= 1
             if record.state != "answered":
@@ -98,7 +101,9 @@ class Acts:
             raise out_of_time("the act of this id is still running")
         return record.answer
 
-    async def _served(self, record: Record, request: ActRequest, until: float, source: str) -> ActResponse:
+    async def _served(
+        self, record: Record, request: ActRequest, passage: Passage, until: float, source: str
+    ) -> ActResponse:
         try:
             require_one_of(request)
         except WireError as wrong:
@@ -114,11 +119,13 @@ class Acts:
             session.on_grid(request.plan.hz if request.plan is not None else None)
             session.rebuild(previous)
             before = session.last_step if previous is None else previous
+            passage.enter("frames")
             await self._wait_for_frames(session, step, before, until, source)
             alike = (request.embodiment, {name: keywords[name] for name in self._declaration.params})
-            job = Job(request, session, step, before, keywords, alike=alike, record=record)
+            job = Job(request, session, step, before, keywords, alike=alike, record=record, passage=passage)
             job.passed = self._inference.is_passed(session, step, before)
             if not job.passed:
+                passage.enter("queue")
                 await self._line.pass_through(job, until, self._inference.serve)
             if job.passed:
                 return self._inference.pass_by(job)

@@ -50,6 +50,11 @@ class Answers:
         self._bytes = 0
 
     @property
+    def kept(self) -> int:
+        """How many are kept to be given again."""
+        return len(self._answered)
+
+    @property
     def bytes(self) -> int:
         """What the answers kept are charged with."""
         return self._bytes

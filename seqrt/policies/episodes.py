@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
 
 from seqrt.errors import RemoteError, remote_error
 from seqrt.observation.declaration import Observations
 from seqrt.policies.limits import HostLimits
 from seqrt.policies.session import Session
+from seqrt.watching.logline import line
+
+_log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 
@@ -46,6 +50,15 @@ class Episodes:
         return len(self._live)
 
     @property
+    def most(self) -> int:
+        """How many may be live at once."""
+        return self._most
+
+    def of(self, owner: str) -> list[str]:
+        """The ids of those live now that were begun under a lease."""
+        return [session.id for session in self._live.values() if session.owner == owner]
+
+    @property
     def bytes(self) -> int:
         """What all of them hold."""
         return self._bytes
@@ -60,7 +73,7 @@ class Episodes:
 
         Args:
             episode_id: Its id.
-            owner: The key the request came with.
+            owner: The lease the request came under; "" for the worker's own key, and for none.
             now: The time.
             names_zero: Whether the request carries or names number 0.
             begun: Whether the robot has seen an answer of it.
@@ -77,7 +90,8 @@ class Episodes:
             session = self._opened(episode_id, owner, now, names_zero=names_zero, begun=begun)
         if session.owner != owner:
             raise remote_error("not_found", "there is no such episode")
-        session.begun = session.begun or names_zero
+        # Who has a lease has this worker from the first observation on: what is missing is still on its way.
+        session.begun = session.begun or names_zero or owner != ""
         session.in_parts = session.in_parts or begun
         if begun and session.fresh and not session.rebuilt:
             # A late post opened it here, its first one perhaps; the robot had its answers from somebody else.
@@ -121,8 +135,12 @@ class Episodes:
         while len(self._ended) > self._limits.ended:
             self._ended.popitem(last=False)
         if session is not None:
-            self._close(session)
+            self._close(session, "ended")
         return session
+
+    def forget(self, episode_id: str) -> None:
+        """Drop a live episode as `sweep` does an idle one."""
+        self._close(self._live[episode_id], "released")
 
     def sweep(self, now: float) -> list[Session]:
         """Forget episodes that are idle and ids that ended long ago; returns the episodes forgotten.
@@ -138,14 +156,14 @@ class Episodes:
             if not session.acts:
                 idle.append(session)
         for session in idle:
-            self._close(session)
+            self._close(session, "idle")
         return idle
 
     def close_all(self) -> None:
         """End every live episode; none is begun any more."""
         self.closed = True
         for session in list(self._live.values()):
-            self._close(session)
+            self._close(session, "stopped")
 
     def next_idle_at(self) -> float | None:
         """When the next episode will have been idle for too long; None when there is none."""
@@ -176,12 +194,21 @@ class Episodes:
         if self._stateful:
             raise gone("the worker no longer has this episode, and its policy has state", "lost")
 
-    def _close(self, session: Session) -> None:
+    def _close(self, session: Session, why: str) -> None:
         self.release(session)
         del self._live[session.id]
         if session.episode is not None:
             self.over.append(session)
         session.tell()
+        _say_ended(session, why)
+
+
+def _say_ended(session: Session, why: str) -> None:
+    """The one line an episode has in the log."""
+    if _log.isEnabledFor(logging.INFO):
+        acts = session.episode.steps if session.episode is not None else 0
+        for_s = session.used_at - session.began_at
+        _log.info("%s", line("episode.ended", None, episode=session.id, why=why, acts=acts, for_s=for_s))
 
 
 def _full(most: int) -> str:

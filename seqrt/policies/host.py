@@ -14,6 +14,7 @@ import anyio
 from seqrt.errors import remote_error
 from seqrt.policies.acts import Acts
 from seqrt.policies.answers import Answers
+from seqrt.policies.clock import loop_clock
 from seqrt.policies.constructor import Weights
 from seqrt.policies.copies import copies_of
 from seqrt.policies.declaration import Declaration, declaration_of
@@ -24,6 +25,7 @@ from seqrt.policies.limits import HostLimits
 from seqrt.policies.offload import Offload
 from seqrt.policies.readiness import Readiness, Stage
 from seqrt.policies.sample import Sampled
+from seqrt.watching.passage import Passage, Watch
 from seqrt.wire.limits import FRAMES_A_POST
 from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
 
@@ -38,6 +40,9 @@ class Host:
         limits: What it holds, and how long.
         clock: The time, in seconds; the event loop's.
         weights: What ``{weights}`` stands for where further copies are made by the declared constructor.
+
+    Attributes:
+        watch: What is counted of its acts, and of the requests of whoever serves it over HTTP.
 
     Raises:
         DeclarationError: The object cannot be called as a policy is.
@@ -57,12 +62,13 @@ class Host:
         self._model = model or declared.name
         self._clock = clock
         self._stopped = False
+        self.watch = Watch(loop_clock if clock is anyio.current_time else lambda: clock)
         copies = copies_of(policy, declared, most=limits.copies, weights=weights)
         self._answers = answers = Answers(limits)
         self._episodes = episodes = episodes_of(declared, limits, copies)
         line = line_of(declared, clock)
         self._inference = inference = Inference(
-            declared, copies=copies, offload=offload, episodes=episodes, answers=answers, clock=clock
+            declared, copies=copies, offload=offload, episodes=episodes, answers=answers, clock=clock, watch=self.watch
         )
         self._readiness = Readiness(
             declared, copies=copies, inference=inference, offload=offload, limits=limits, clock=clock
@@ -95,7 +101,7 @@ class Host:
         return info_of(self._declaration, model=self._model, infer_s=infer_s)
 
     def statistics(self) -> dict[str, int]:
-        """What it holds: episodes, acts waiting or running, bytes of observations and of answers.
+        """What it holds: episodes, acts waiting or running, bytes of observations, answers kept and their bytes.
 
         And what became of acts so far: ``inferred``, and ``stale``, not served since a newer one was there.
         """
@@ -103,6 +109,7 @@ class Host:
             "episodes": len(self._episodes),
             "acts": self._acts.count,
             "frame_bytes": self._episodes.bytes,
+            "answers": self._answers.kept,
             "answer_bytes": self._answers.bytes,
             "inferred": self._inference.count,
             "stale": self._inference.stale,
@@ -153,7 +160,7 @@ class Host:
 
         Args:
             request: The post.
-            owner: The key it came with.
+            owner: The lease it came under; "" for none.
 
         Raises:
             InvalidRequest: Over the limits (413, those frames are never to be sent again), or malformed.
@@ -187,6 +194,7 @@ class Host:
         owner: str = "",
         deadline_s: float | None = None,
         source: str = "",
+        passage: Passage | None = None,
     ) -> ActResponse:
         """Wait for the observations the act needs and for its turn, infer, and answer.
 
@@ -196,9 +204,10 @@ class Host:
         Args:
             request: The act.
             request_id: Its id; the act runs once under it.
-            owner: The key it came with.
+            owner: The lease it came under; "" for none.
             deadline_s: Seconds after which it is given up while it waits.
             source: Where its observations come from, as `moving` is told.
+            passage: Its way, of `watch`, where whoever read it began one; it is begun here else.
 
         Raises:
             InvalidRequest: Malformed, over the limits, or an observation is not what the policy declared.
@@ -209,10 +218,18 @@ class Host:
             Unavailable: Not ready, too many acts, or out of time before it ran.
             PolicyError: ``infer`` raised.
         """
+        if passage is None:
+            with self.watch.act(request_id) as begun:
+                return await self._act(request, begun, owner, deadline_s, source)
+        return await self._act(request, passage, owner, deadline_s, source)
+
+    async def _act(
+        self, request: ActRequest, passage: Passage, owner: str, deadline_s: float | None, source: str
+    ) -> ActResponse:
         self._readiness.must_be_ready()
         until = self._endings.sweep() + self.patience_s(deadline_s)
         try:
-            return await self._acts.act(request, request_id=request_id, owner=owner, until=until, source=source)
+            return await self._acts.act(request, passage=passage, owner=owner, until=until, source=source)
         finally:
             self._endings.notice()
 
@@ -226,6 +243,25 @@ class Host:
             NotFound: The episode belongs to another key.
         """
         await self._endings.end(episode_id, owner)
+
+    async def end_of(self, owner: str, *, for_good: bool = True) -> None:
+        """End all episodes that were begun under a lease, which is over.
+
+        Args:
+            owner: The lease.
+            for_good: As `end` does; False: as one that was idle for too long, which may be sent anew under its id
+                where the policy has no state.
+        """
+        await self._endings.end_of(owner, for_good=for_good)
+
+    def episodes_of(self, owner: str) -> int:
+        """How many live episodes a lease has."""
+        return len(self._episodes.of(owner))
+
+    @property
+    def room(self) -> int:
+        """How many episodes may be live at once."""
+        return self._episodes.most
 
     def running(self, request_id: str, owner: str = "") -> dict[str, Any]:
         """Where the act of that id is: ``state`` unknown, waiting, running or answered, and for how long, ``for_s``."""

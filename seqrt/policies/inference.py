@@ -28,6 +28,8 @@ from seqrt.policies.line import Job
 from seqrt.policies.offload import Offload
 from seqrt.policies.running import Outcome, run_one, run_together
 from seqrt.policies.session import Session
+from seqrt.watching.logline import line
+from seqrt.watching.passage import Watch
 from seqrt.wire.messages import ActResponse
 
 _log = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class Inference:
         episodes: Its episodes.
         answers: Where answers are kept.
         clock: The time, in seconds.
+        watch: Told of each call of the code.
 
     Attributes:
         count: Acts of robots inferred so far.
@@ -58,6 +61,7 @@ class Inference:
         episodes: Episodes,
         answers: Answers,
         clock: Callable[[], float],
+        watch: Watch,
     ) -> None:
         self._declaration = declaration
         self._copies = copies
@@ -65,6 +69,7 @@ class Inference:
         self._episodes = episodes
         self._answers = answers
         self._clock = clock
+        self._watch = watch
         concurrency = declaration.written.concurrency
         self._together = concurrency is not None
         self._size = concurrency.max_concurrent if concurrency is not None and not concurrency.dynamic else None
@@ -83,7 +88,8 @@ class Inference:
         if not asks:
             return
         begins = self._clock()
-        outcomes = await self._outcomes(list(asks), [ask for ask, _ in asks.values()])
+        with self._watch.call([job.passage for job in asks if job.passage is not None]):
+            outcomes = await self._outcomes(list(asks), [ask for ask, _ in asks.values()])
         ended = self._clock()
         for (job, (ask, held)), outcome in zip(asks.items(), outcomes, strict=True):
             self._finish(job, ask, held, outcome, begins, ended)
@@ -219,4 +225,4 @@ def _ended(copy: Code, episode: Any) -> None:
     try:
         copy.end(episode)
     except (Exception, SystemExit):
-        _log.exception("seq ev=episode.ended rid=- episode=%s error=on_episode", episode.id[:200])
+        _log.exception("%s", line("on_episode.failed", None, episode=episode.id))

@@ -17,6 +17,7 @@ import anyio
 from seqrt.errors import RemoteError, remote_error
 from seqrt.policies.answers import Record
 from seqrt.policies.session import Session
+from seqrt.watching.passage import Passage
 from seqrt.wire.messages import ActRequest, ActResponse, AnswerPlan
 
 _RETRY_S = 1.0
@@ -34,6 +35,7 @@ class Job:
         keywords: Reserved names and parameters ``infer`` is handed.
         alike: Acts share a call only where this is equal.
         record: Where its answer is kept; None for an act nobody can ask for again.
+        passage: Its way through the worker, watched; None for an act of a sample.
         chosen: Its turn has come.
         leads: It is the one that makes the call.
         passed: A newer act of its episode was served in its place; it has neither response nor error.
@@ -52,6 +54,7 @@ class Job:
     keywords: dict[str, Any]
     alike: Any = None
     record: Record | None = None
+    passage: Passage | None = None
     chosen: anyio.Event = field(default_factory=anyio.Event)
     leads: bool = False
     passed: bool = False

@@ -49,6 +49,7 @@ class Session:
         last_step: Step of the newest act served; -1 before the first.
         taken: Step of the newest act served or being served; likewise.
         acts: Acts of it waiting or running.
+        began_at: When it was begun here.
         used_at: When a request of it was last served.
         counted_bytes: What the worker's total holds for it.
         episode: What the policy is handed of it; None before the first act.
@@ -71,7 +72,7 @@ class Session:
         self.last_step = -1
         self.taken = -1
         self.acts = 0
-        self.used_at = now
+        self.began_at = self.used_at = now
         self.counted_bytes = 0
         self.episode: Episode | None = None
         self.copy: Code | None = None

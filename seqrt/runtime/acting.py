@@ -10,7 +10,7 @@ import anyio
 
 from seqrt.action.guard import Row
 from seqrt.errors import CallbackTimedOut, CallbackTooSlow
-from seqrt.runtime.clock import loop_clock
+from seqrt.policies.clock import loop_clock
 from seqrt.runtime.control import Control
 from seqrt.runtime.options import ACT_BOUND_S, ACT_ON_STOP_S, SYNC_SHARE, Limits
 from seqrt.runtime.robot import called

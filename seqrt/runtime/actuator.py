@@ -24,9 +24,9 @@ from seqrt.action.schedule import TickSchedule
 from seqrt.action.staleness import Staleness, told_to_move
 from seqrt.action.underrun import Starving
 from seqrt.errors import StaleObservation, Stalled
+from seqrt.policies.clock import loop_clock
 from seqrt.runtime.acting import Acting
 from seqrt.runtime.asked import Trouble
-from seqrt.runtime.clock import loop_clock
 from seqrt.runtime.control import Cause, Control, leaf
 from seqrt.runtime.episode import as_gone
 from seqrt.runtime.hold import Hold

@@ -13,6 +13,7 @@ from seqrt.observation.declaration import Observations
 from seqrt.policies.offload import Offload
 from seqrt.runtime.options import END_BOUND_S
 from seqrt.runtime.uplink import Uplink
+from seqrt.watching.logline import line
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Episode:
             try:
                 await self._link.end(self.id)
             except RemoteError as error:
-                logger.debug("the end of episode %s was not heard: %s", self.id, error)
+                logger.debug("%s", line("end.unheard", error.request_id, episode=self.id, error=error))
 
 
 def explained(error: Gone) -> Gone:

@@ -7,6 +7,7 @@ the hold short.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -45,6 +46,12 @@ from seqrt.runtime.waiting import WaitStatistics
 from seqrt.runtime.watch import Watch
 from seqrt.timeline import events as ev
 from seqrt.timeline.outcome import RunOutcome
+from seqrt.watching.logline import line
+
+logger = logging.getLogger(__name__)
+
+_TOLD = ("reason", "actions", "chunks", "elapsed_s", "underruns", "starved_ticks", "retries", "reconnects")
+"""What the log says of an outcome."""
 
 
 @dataclass(frozen=True)
@@ -304,6 +311,14 @@ class Run:
         cause = self.control.cause or Cause("completed")
         error = None if cause.error is None else str(cause.error)
         self.telling.tell(ev.RunEnded(at_s=self.telling.at_s(), reason=cause.reason, error=error))
+        self._say_ended(error)
+
+    def _say_ended(self, error: str | None) -> None:
+        """The one line a run has in the log; its episode's id is in the worker's too."""
+        if logger.isEnabledFor(logging.INFO):
+            outcome = self.telling.outcome()
+            told = {name: getattr(outcome, name) for name in _TOLD}
+            logger.info("%s", line("run.ended", None, run=self._id, episode=self._episode.id, **told, error=error))
 
     def _ended(self) -> RunOutcome:
         outcome, cause, hold_error = self.telling.outcome(), self.control.cause, self._actuator.hold.error

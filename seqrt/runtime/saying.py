@@ -2,8 +2,9 @@
 
 Before the first chunk an act that is only tried again is said too: the arm stands for it, and somebody waits there.
 
-Handed every event by `Telling`. Each kind is said at once, and then every `EVERY_S` at the most, with how often it has
-happened since: a policy that fails at every other act must not fill a disk. The timeline has each of them.
+Handed every event by `Telling`. Each kind is said at once and then rarely, ``more=`` being how often it has happened
+since: a policy that fails at every other act must not fill a disk. The timeline has each of them, and so has the log
+at DEBUG, but for ticks and observations.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from seqrt.timeline import events as ev
+from seqrt.watching.logline import Line, line
+from seqrt.watching.seldom import Seldom
 
 logger = logging.getLogger(__name__)
 
-EVERY_S: Final = 10.0
-"""How long a kind is silent once it was said."""
-
+_NO_LINES: Final = (ev.Ticked, ev.Observed, ev.RunEnded)
+"""Too many for a log; and a run's end, which `seqrt.runtime.run` says."""
 
 _NOT_YET, _PLAYS_ON = "nothing has moved yet", "the plan plays on"
 
@@ -54,21 +56,25 @@ class Saying:
     """One run's voice in the log."""
 
     def __init__(self) -> None:
-        self._said_at: dict[type, float] = {}
-        self._unsaid: dict[type, int] = {}
+        self._seldom = Seldom()
         self._arm = _NOT_YET
 
     def hear(self, event: ev.Event) -> None:
         """Say it, count it, or leave it."""
         kind = type(event)
+        if logger.isEnabledFor(logging.DEBUG) and kind not in _NO_LINES:
+            logger.debug("%s", as_line(event))
         if kind is ev.Spliced:
             self._arm = _PLAYS_ON
         if (write := _SENTENCES.get(kind)) is None or (sentence := write(event, self._arm)) is None:
             return
-        said_at = self._said_at.get(kind)
-        if said_at is not None and event.at_s - said_at < EVERY_S:
-            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
-            return
-        since = self._unsaid.pop(kind, 0)
-        self._said_at[kind] = event.at_s
-        logger.warning("%s%s", sentence, f" ({since} more since it was said last)" if since else "")
+        more = self._seldom.due(kind, event.at_s)
+        if more is not None:
+            name, request_id = event.__struct_config__.tag, getattr(event, "request_id", None)
+            logger.warning("%s", line(str(name), request_id, more=more or None).saying(sentence))
+
+
+def as_line(event: ev.Event) -> Line:
+    """An event as a line of the log: its name, its request's id, and all else that it says."""
+    told = {name: getattr(event, name) for name in event.__struct_fields__ if name != "request_id"}
+    return line(str(event.__struct_config__.tag), getattr(event, "request_id", None), **told)

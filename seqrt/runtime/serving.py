@@ -21,6 +21,7 @@ from seqrt.runtime.options import IN_A_ROW, Limits
 from seqrt.runtime.telling import Telling
 from seqrt.runtime.uplink import FIRST_RETRY_S, RECONNECT_S, Uplink, gap_of, next_wait_s
 from seqrt.timeline import events as ev
+from seqrt.watching.spans import robot_act
 from seqrt.wire.messages import ActRequest, ActResponse
 
 _WARM_WAIT_S = 5.0
@@ -136,7 +137,8 @@ class Serving:
         try:
             ask = await self._link.prepare(message)
             self._tell_asked(asked, ask)
-            return await self._until_served(asked, ask, uplink)
+            with robot_act(asked.request_id):
+                return await self._until_served(asked, ask, uplink)
         except RemoteError as error:
             self._tell_failed(asked, error, retrying=False)
             if not self._is_over(uplink):

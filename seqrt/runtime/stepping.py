@@ -19,6 +19,8 @@ from seqrt.runtime.control import leaf
 from seqrt.runtime.declared import Declared
 from seqrt.runtime.episode import Episode, explained
 from seqrt.runtime.uplink import gap_of
+from seqrt.watching.logline import line
+from seqrt.watching.spans import robot_act
 from seqrt.wire.headers import request_id
 from seqrt.wire.messages import ActRequest, ActResponse, AnswerPlan, AskPlan
 
@@ -130,7 +132,8 @@ class Stepping:
         observation = self._episode.uplink.kept_as(number)
         self._episode.begin_anew(number)
         self._episode.uplink.keep(number, observation)
-        logger.warning("%s has lost the episode, a new one is begun: %s", error.host, error.detail)
+        told = f"{error.host} has lost the episode, a new one is begun: {error.detail}"
+        logger.warning("%s", line("episode.restarted", error.request_id, episode=self._episode.id).saying(told))
 
     async def _asked(self, number: int, seed: int | None) -> ActionChunk:
         sent_at, rid = anyio.current_time(), request_id(secrets.token_bytes(8))
@@ -153,9 +156,12 @@ class Stepping:
         )
         deadline_s = self._declared.request_s if uplink.begun else self._declared.startup_s
         try:
-            answer = await self._answer(ask, rid, deadline_s)
+            with robot_act(rid):
+                answer = await self._answer(ask, rid, deadline_s)
         finally:
             uplink.close(number)
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("%s", line("act.over", rid, step=number, took_s=anyio.current_time() - sent_at))
         uplink.begun = True
         if answer.plan is not None and answer.plan.stale:
             raise Conflict(

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import anyio
 
+from seqrt.policies.clock import loop_clock
 from seqrt.policies.offload import Offload
-from seqrt.runtime.clock import loop_clock
 from seqrt.runtime.saying import Saying
 from seqrt.timeline.events import Event
 from seqrt.timeline.outcome import Fold, RunOutcome

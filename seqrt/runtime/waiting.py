@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-from seqrt.runtime.clock import machine_clock
+from seqrt.policies.clock import machine_clock
 from seqrt.runtime.timerfd import TimerFd, available
 from seqrt.timeline.histogram import Histogram, Quantiles
 
@@ -151,7 +151,7 @@ class Timed:
     """Waits by a timer of the kernel, woken a little early, and spins the rest.
 
     Args:
-        clock: The loop's, see `seqrt.runtime.clock`.
+        clock: The loop's, see `seqrt.policies.clock`.
 
     Raises:
         OSError: The system refuses a timer.

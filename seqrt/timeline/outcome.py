@@ -15,6 +15,7 @@ from typing import Any
 from seqrt.timeline import events as ev
 from seqrt.timeline.histogram import Histogram, Quantiles
 from seqrt.timeline.jerk import JerkRatio
+from seqrt.timeline.starved import Starved
 
 _ACT_PERIODS, _ACT_LEAST_S = 2, 0.05
 """How long an ``act`` may take before it is counted: periods of the robot's, and seconds at the least."""
@@ -175,7 +176,7 @@ class Fold:
         self._lag = 0
         self._down_s = 0.0
         self._down_since: float | None = None
-        self._starving, self._starved_at = False, 0
+        self._starved = Starved()
         self._now_s = 0.0
         self._reason = "running"
         self._late, self._age, self._latency, self._ping = Histogram(), Histogram(), Histogram(), Histogram()
@@ -227,9 +228,9 @@ class Fold:
             chunks=count["chunks"],
             elapsed_s=elapsed,
             reason=self._reason,
-            underruns=count["underruns"],
-            underrun_s=count["starved"] / self._hz,
-            starved_ticks=count["starved"],
+            underruns=self._starved.underruns,
+            underrun_s=self._starved.ticks / self._hz,
+            starved_ticks=self._starved.ticks,
             overruns=count["overruns"],
             max_seam_jump=jump.max if jump else None,
             action_space=self._space,
@@ -324,12 +325,7 @@ class Fold:
             self._add("overruns")
         if event.act_s is not None and event.act_s > self._act_s:
             self._add("slow_acts")
-        if event.kind == "starved":
-            self._add("starved", event.step - self._starved_at if self._starving else 1)
-            self._add("underruns", int(not self._starving))
-            self._starved_at = event.step
-        if event.kind != "between":
-            self._starving = event.kind == "starved"
+        self._starved.tick(event)
         if event.skipped or event.kind not in ("played", "between"):
             self._jerk.interrupt()
         if event.kind == "played":
@@ -344,7 +340,7 @@ class Fold:
             self._innovation.add(event.seam_innovation)
 
     def _paused(self, event: ev.PauseBegan) -> None:
-        self._starving = False
+        self._starved.interrupt()
 
     def _ended(self, event: ev.RunEnded) -> None:
         self._reason = event.reason

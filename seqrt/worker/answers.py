@@ -74,8 +74,8 @@ def refusal(error: RemoteError, request_id: str, *, status: int | None = None) -
     return Answer(status, encode_json(body), JSON, body.retry_after_s)
 
 
-async def send_answer(send: Send, answered: Answer, request_id: str) -> None:
-    """Send it, with the headers every answer carries."""
+async def send_answer(send: Send, answered: Answer, request_id: str) -> int:
+    """Send it, with the headers every answer carries; returns the bytes of its body."""
     headers = [
         (b"content-type", answered.media.encode()),
         (b"content-length", str(len(answered.body)).encode()),
@@ -88,3 +88,4 @@ async def send_answer(send: Send, answered: Answer, request_id: str) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": answered.status, "headers": headers})
     await send({"type": "http.response.body", "body": answered.body, "more_body": False})
+    return len(answered.body)

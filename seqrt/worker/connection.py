@@ -18,6 +18,7 @@ from hypercorn.config import Config
 from hypercorn.events import Closed, RawData, Updated
 from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
 
+from seqrt.watching.logline import line
 from seqrt.worker.h2 import WorkerH2
 
 READ_BYTES: Final = 256 * 2**10
@@ -127,7 +128,7 @@ class Tasks:
         try:
             await app(scope, receive, send)
         except Exception:
-            _log.exception("seq ev=app.failed rid=-")
+            _log.exception("%s", line("app.failed", None))
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(SEND_STALL_S):
                 await send(None)
@@ -194,7 +195,7 @@ class Connection:
                 await self._lost()
         except Exception as raised:
             # Whatever a client makes hypercorn or h2 raise ends its own connection, never the server.
-            _log.debug("seq ev=connection.failed rid=- error=%r", raised)
+            _log.debug("%s", line("connection.failed", None, error=repr(raised)))
 
     async def _read(self, made: tuple[Any, ...]) -> None:
         while not self._closed:

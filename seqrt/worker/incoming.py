@@ -55,6 +55,9 @@ class Incoming:
         receive: ASGI's.
         content_length: The header's value, None where there is none.
         http_1: Whether the connection has to be read on before a refusal can be seen.
+
+    Attributes:
+        received: Bytes of it that have arrived.
     """
 
     def __init__(self, receive: Receive, content_length: str | None, *, http_1: bool) -> None:
@@ -63,6 +66,7 @@ class Incoming:
         self._http_1 = http_1
         self._ended = False
         self._begun = False
+        self.received = 0
 
     async def read(self, most: int, inflow: Inflow, moved: Callable[[], None]) -> bytes:
         """The whole body.
@@ -115,7 +119,9 @@ class Incoming:
             if message["type"] != "http.request":
                 raise Disconnected
             self._ended = not message.get("more_body", False)
-            return bytes(message.get("body", b""))
+            chunk = bytes(message.get("body", b""))
+            self.received += len(chunk)
+            return chunk
         raise remote_error("timeout", f"nothing of the body arrived for {BODY_STALL_S:g} s")
 
 

@@ -14,6 +14,8 @@ import anyio
 import anyio.abc
 from hypercorn.config import Config
 
+from seqrt.watching.logline import line
+from seqrt.watching.seldom import Seldom
 from seqrt.worker.connection import App, Connection, Context
 from seqrt.worker.h2 import FRAME_BYTES
 from seqrt.worker.tls import secured
@@ -70,11 +72,26 @@ async def listening(
         raise failure
 
 
+@asynccontextmanager
+async def listening_here(app: App, port: int | None) -> AsyncIterator[int | None]:
+    """Serve an app to this machine alone, over plain HTTP; yields the port. Nothing where there is none.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    if port is None:
+        yield None
+        return
+    async with listening(app, host="127.0.0.1", port=port, grace_s=0.0) as bound:
+        yield bound
+
+
 async def _accept(
     listener: anyio.abc.Listener[anyio.abc.SocketStream],
     welcome: Callable[[anyio.abc.SocketStream], Coroutine[Any, Any, None]],
     tasks: anyio.abc.TaskGroup,
 ) -> None:
+    seldom = Seldom()
     while True:
         try:
             stream = await listener.accept()  # type: ignore[attr-defined]  # a SocketListener, which anyio does not say
@@ -82,7 +99,10 @@ async def _accept(
             # A connection that broke while it waited, or no file descriptors left: neither ends the server.
             if refused.errno not in _PASSING:
                 raise
-            _log.warning("seq ev=accept.failed rid=- error=%s", errno.errorcode.get(refused.errno, refused.errno))
+            told = errno.errorcode.get(refused.errno, refused.errno)
+            more = seldom.due(told, anyio.current_time())
+            if more is not None:
+                _log.warning("%s", line("accept.failed", None, more=more or None, error=told))
             await anyio.sleep(0.0 if refused.errno == errno.ECONNABORTED else 0.1)
         else:
             tasks.start_soon(welcome, stream)

@@ -21,6 +21,7 @@ import anyio.abc
 from anyio.streams.tls import TLSStream
 
 from seqrt.errors import CertificateUnusable, ExtraMissing
+from seqrt.watching.logline import line
 
 _log = logging.getLogger(__name__)
 
@@ -166,11 +167,11 @@ async def secured(
         with anyio.move_on_after(within_s):
             secure = await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
     except ssl.SSLError as error:
-        _log.debug("seq ev=handshake.failed rid=- error=%s", error.reason)
+        _log.debug("%s", line("handshake.failed", None, error=error.reason))
         if error.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
             await _say_tls(stream)
     except _GONE:
-        _log.debug("seq ev=handshake.left rid=-")
+        _log.debug("%s", line("handshake.left", None))
     finally:
         if secure is None:
             await anyio.aclose_forcefully(stream)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqrt.worker.logline import line
+from seqrt.watching.logline import line
 
 
 def test_a_line_has_one_form() -> None:

@@ -21,11 +21,22 @@ PURE = (
     "timeline/outcome.py",
     "timeline/jerk.py",
     "timeline/histogram.py",
+    "timeline/starved.py",
+    "watching/logline.py",
+    "watching/seldom.py",
+    "watching/buckets.py",
+    "watching/counts.py",
+    "watching/passage.py",
+    "watching/spans.py",
+    "watching/robot.py",
     "link/liveness.py",
     "link/rate.py",
     "link/redeclared.py",
     "link/lowest.py",
     "link/standing.py",
+    "link/term.py",
+    "worker/leases.py",
+    "gateway/seats.py",
 )
 IMPURE = {
     *("time", "datetime", "sched", "signal", "random", "secrets", "uuid"),
@@ -39,6 +50,7 @@ FLOORS = (
     ("errors",),
     ("observation", "action"),
     ("wire", "timeline"),
+    ("watching",),
     ("policies",),
     ("worker", "link"),
     ("runtime", "realtime"),
@@ -54,6 +66,7 @@ BELOW_EXTRAS = {
     *("hypercorn", "starlette", "fastapi", "uvicorn", "granian", "websockets", "trio"),
     *("torch", "jax", "tensorflow", "ray", "transformers"),
     *("matplotlib", "cv2", "PIL", "simplejpeg", "rich", "gymnasium", "gym_pusht", "pymunk", "pygame"),
+    *("prometheus_client", "opentelemetry"),
     *("pytest", "hypothesis", "msgpack", "lerobot"),
 }
 

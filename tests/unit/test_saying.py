@@ -1,9 +1,12 @@
 """The log of a run says each kind of trouble at once, and then rarely, with a count."""
 
+import logging
+
 import pytest
 
-from seqrt.runtime.saying import EVERY_S, Saying
+from seqrt.runtime.saying import Saying
 from seqrt.timeline import events as ev
+from seqrt.watching.seldom import EVERY_S
 
 
 def refused(at_s: float) -> ev.ChunkRefused:
@@ -25,10 +28,11 @@ def test_trouble_that_goes_on_is_said_at_once_and_then_rarely_with_a_count(caplo
     saying = moving()
     for n in range(21):
         saying.hear(refused(0.1007 + n * EVERY_S / 10))
+    said = "| a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite"
     assert [record.message for record in caplog.records] == [
-        "a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite",
-        "a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite (9 more since it was said last)",
-        "a chunk is refused, the plan plays on: row 3, column 1 (y) is nan: not finite (9 more since it was said last)",
+        f"seq ev=chunk.refused rid=r-1 {said}",
+        f"seq ev=chunk.refused rid=r-1 more=9 {said}",
+        f"seq ev=chunk.refused rid=r-1 more=9 {said}",
     ]
 
 
@@ -39,7 +43,8 @@ def test_one_kind_of_trouble_does_not_silence_another(caplog: pytest.LogCaptureF
     saying.hear(ev.CallbackRaised(at_s=0.3, callback="act", error="OSError('servo 3')"))
     saying.hear(ev.LinkLost(at_s=0.4, host="gpu:8080", error="connection refused"))
     assert len(caplog.records) == 4
-    assert caplog.records[1].message == "an act failed (policy), the plan plays on: KeyError: 'x'"
+    said = "an act failed (policy), the plan plays on: KeyError: 'x'"
+    assert caplog.records[1].message == f"seq ev=act.failed rid=r-1 | {said}"
 
 
 def test_what_costs_nothing_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -54,8 +59,8 @@ def test_before_the_first_chunk_no_plan_is_said_to_play_on(caplog: pytest.LogCap
     saying.hear(ev.LinkLost(at_s=0.1, host="gpu:8080", error="connection refused"))
     saying.hear(failed(0.2))
     assert [record.message for record in caplog.records] == [
-        "the link to gpu:8080 is down, nothing has moved yet: connection refused",
-        "an act failed (policy), nothing has moved yet: KeyError: 'x'",
+        "seq ev=link.lost rid=- | the link to gpu:8080 is down, nothing has moved yet: connection refused",
+        "seq ev=act.failed rid=r-1 | an act failed (policy), nothing has moved yet: KeyError: 'x'",
     ]
 
 
@@ -66,5 +71,22 @@ def test_before_the_first_chunk_it_is_said_that_the_arm_stands_for_a_worker_that
     saying.hear(ev.ActFailed(at_s=0.1, request_id="r-1", code="conflict", error="frames missing", retrying=True))
     saying.hear(ev.ActFailed(at_s=0.2, request_id="r-1", code="busy", error="not now", retrying=True))
     assert [record.message for record in caplog.records] == [
-        "an act is tried again (busy), nothing has moved yet: not now",
+        "seq ev=act.failed rid=r-1 | an act is tried again (busy), nothing has moved yet: not now",
+    ]
+
+
+def test_a_failure_told_from_afar_cannot_write_lines_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    Saying().hear(ev.LinkLost(at_s=0.1, host="gpu", error="\x1b[2J\nseq ev=run.ended rid=-"))
+    (said,) = [record.message for record in caplog.records]
+    assert said.isprintable()
+
+
+def test_at_debug_each_event_is_a_line_but_ticks_and_observations(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    saying = Saying()
+    saying.hear(ev.Asked(at_s=0.5, request_id="r-1", step=3, d=None, s=None, rows_left=7))
+    saying.hear(ev.Ticked(at_s=0.6, step=4, late_s=0.0, kind="played", rows_left=6))
+    saying.hear(ev.Observed(at_s=0.6, step=4, took_s=0.0))
+    assert [record.message for record in caplog.records] == [
+        "seq ev=act.asked rid=r-1 at_s=0.5 step=3 rows_left=7 prefix=0 bytes=0"
     ]

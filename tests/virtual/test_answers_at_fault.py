@@ -93,7 +93,9 @@ async def test_a_link_that_is_down_before_the_first_action_is_said_at_once_and_e
         there.link.end_outage()
     assert isinstance(driven.error, LinkLost)
     said = [record.message for record in caplog.records]
-    assert said[0].startswith(f"the link to {HOST} is down, nothing has moved yet: cannot connect")
+    assert said[0].startswith(
+        f"seq ev=link.lost rid=- | the link to {HOST} is down, nothing has moved yet: cannot connect"
+    )
     assert len(said) >= 60 / 10
     assert all("cannot connect" in line and "plays on" not in line for line in said)
 

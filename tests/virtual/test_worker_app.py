@@ -339,7 +339,7 @@ async def test_one_line_is_logged_a_request(caplog: pytest.LogCaptureFixture) ->
         await act(client, ActRequest(inputs=1, seq=1, episode_id="e"), **headers)
     lines = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert lines[0][0] == "DEBUG"
-    assert lines[0][1].startswith("seq ev=act.answered rid=r-0123abcd episode=e seq=0 t=0 queue_s=")
-    assert lines[1] == ("INFO", "seq ev=act_episode_end.answered rid=r-0123abcd episode=e")
+    assert lines[0][1].startswith("seq ev=act.answered rid=r-0123abcd episode=e seq=0 t=0 read_s=")
+    assert lines[1] == ("DEBUG", "seq ev=act_episode_end.answered rid=r-0123abcd")
     assert lines[2][1].startswith("seq ev=act.refused rid=r-0123abcd code=gone error=this\\x20episode")
     assert len(lines) == 3

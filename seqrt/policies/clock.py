@@ -1,6 +1,6 @@
 """The running loop's clock as a plain function, read as finely and as cheaply as it can be.
 
-`anyio.current_time` looks up the running loop each time; a tick reads the clock several times.
+`anyio.current_time` looks up the running loop each time; a tick reads the clock several times, and so does an act.
 """
 
 from __future__ import annotations
