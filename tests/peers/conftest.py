@@ -18,14 +18,14 @@ NEWEST = os.environ.get("SEQRT_PEER_NEWEST", "sequence-ai==0.51.5")
 
 @pytest.fixture(scope="session")
 def python_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
-    """The Python of an environment a requirement is installed in; skips where it cannot be made."""
+    """Gives the Python of an environment that requirements are installed in; skips where it cannot be made."""
     session = getattr(request.config, "workerinput", {}).get("testrunuid", str(os.getpid()))
 
-    def of(requirement: str) -> Path:
+    def of(requirements: str) -> Path:
         try:
-            return environments.python_of(requirement, session)
+            return environments.python_of(requirements, session=session)
         except environments.Unreachable as unreachable:
-            pytest.skip(f"{requirement} cannot be installed here: {unreachable}")
+            pytest.skip(f"{requirements} cannot be installed here: {unreachable}")
 
     return of
 
@@ -38,6 +38,11 @@ def first_python(python_of: Callable[[str], Path]) -> Path:
 @pytest.fixture(scope="session")
 def newest_python(python_of: Callable[[str], Path]) -> Path:
     return python_of(NEWEST)
+
+
+@pytest.fixture(scope="session")
+def newest_python_with_numpy(python_of: Callable[[str], Path]) -> Path:
+    return python_of(f"{NEWEST} numpy")
 
 
 @pytest.fixture

@@ -21,36 +21,37 @@ class Unreachable(Exception):
     """The environment could not be made, usually since there is no way to a package index."""
 
 
-def python_of(requirement: str, session: str) -> Path:
-    """The Python of an environment that ``requirement`` is installed in, made where there is none yet.
+def python_of(requirements: str, *, session: str, kept_in: Path = KEPT_IN) -> Path:
+    """The Python of an environment that ``requirements`` are installed in, made where there is none yet.
 
     Args:
-        requirement: What pip is given, e.g. "sequence-ai==0.1.0".
+        requirements: What pip is given, e.g. "sequence-ai==0.1.0"; several with blanks between.
         session: Names this run of the tests: an environment that could not be made is not tried again within one.
+        kept_in: The folder of all environments.
 
     Raises:
         Unreachable: With what pip said last.
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    place = KEPT_IN / f"{re.sub(r'[^A-Za-z0-9.]+', '-', requirement)}-py{version}"
+    place = kept_in / f"{re.sub(r'[^A-Za-z0-9.]+', '-', requirements)}-py{version}"
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
     with _alone(place):
         if not (place / _MADE).is_file() or not _runs(python):
-            _make(place, python, requirement, session)
+            _make(place, python, requirements, session)
     return python
 
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
     """One process at a time: whoever holds it is bounded by `_MAKE_S`, and a process that dies lets go of it."""
-    KEPT_IN.mkdir(exist_ok=True)
-    with place.with_suffix(".lock").open("w") as lock:
+    place.parent.mkdir(exist_ok=True)
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _make(place: Path, python: Path, requirement: str, session: str) -> None:
-    failed = place.with_suffix(".failed")
+def _make(place: Path, python: Path, requirements: str, session: str) -> None:
+    failed = place.with_name(f"{place.name}.failed")
     if failed.is_file():
         when, _, why = failed.read_text().partition("\n")
         if when == session:
@@ -60,11 +61,12 @@ def _make(place: Path, python: Path, requirement: str, session: str) -> None:
         # The pip beside these tests (22.3 or newer) installs: giving each its own takes longer than all the rest.
         _run(sys.executable, "-m", "venv", "--without-pip", str(place))
         pip = (sys.executable, "-m", "pip", "--python", str(python))
-        _run(*pip, "install", "--quiet", "--retries", "1", "--timeout", "15", requirement)
+        _run(*pip, "install", "--quiet", "--retries", "1", "--timeout", "15", *requirements.split())
         frozen = _run(*pip, "freeze")
     except Unreachable as unreachable:
         failed.write_text(f"{session}\n{unreachable}")
         raise
+    failed.unlink(missing_ok=True)
     (place / _MADE).write_text(frozen)  # last: an environment without it was left half made
 
 

@@ -14,6 +14,7 @@ from watching import Watch
 from seqrt.gateway.keys import Key, hash_of, with_key
 from seqrt.gateway.placing import Place, Placed, Robot
 from seqrt.gateway.server import gateway
+from seqrt.gateway.together import together
 from seqrt.policies.host import Host
 from seqrt.policies.limits import HostLimits
 from seqrt.worker import Certificate, serving
@@ -107,6 +108,23 @@ def places(
                 yield there
         finally:
             there.stop()
+
+
+@contextmanager
+def one_port(policy: Any, *, folder: Path, tls: Certificate | None = None) -> Iterator[str]:
+    """Serve ``policy`` and a gateway on one port, as ``seqrt serve --gateway --keys`` does; yields its URL."""
+
+    @asynccontextmanager
+    async def both() -> AsyncIterator[str]:
+        fingerprint = tls.fingerprint if tls is not None else None
+        async with (
+            together(keys=_keys(folder), fingerprint=fingerprint) as beside,
+            serving(policy, secret=beside.secret, beside=beside, grace_s=_GRACE_S, tls=tls) as server,
+        ):
+            yield server.url
+
+    with anyio.from_thread.start_blocking_portal() as portal, portal.wrap_async_context_manager(both()) as url:
+        yield url
 
 
 def _keys(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conversing import Client, Raised, command
-from places import KEY, MODEL, OF_ANOTHER_MODEL, OF_ONE_ACT, Places
+from places import KEY, MODEL, OF_ANOTHER_MODEL, OF_ONE_ACT, Places, one_port
 
 import seqrt
 from seqrt.observation.codecs import Codec, encode_picture
@@ -266,3 +266,8 @@ def test_key_and_address_are_found_in_the_environment_and_the_key_in_the_file_to
         with pytest.raises(Raised) as refused:
             first("predict")
         assert refused.value.kind == "AuthError"
+
+
+def test_a_gateway_on_its_workers_own_port_serves_it_too(robot: Robot, tmp_path: Path) -> None:
+    with one_port(arm(), folder=tmp_path) as url:
+        assert len(robot(url)("predict")["action_chunk"]["steps"]) == ROWS

@@ -6,16 +6,18 @@ import base64
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conversing import Client, Raised
-from places import KEY, MODEL, Places
+from places import KEY, MODEL, Places, one_port
 
 import seqrt
 from seqrt.observation.codecs import encode_picture
 from seqrt.policies.limits import HostLimits
+from seqrt.worker import self_signed
 
 Robots = Callable[[], Client]
 Serve = Callable[..., AbstractContextManager[Places]]
@@ -267,3 +269,48 @@ def test_key_and_address_are_found_in_the_environment(robots: Robots, serve: Ser
         robot("ready")
         robot("observe", observations=sees(1))
         assert robot("act", seed=3) == {"read": 1}
+
+
+def test_a_gateway_and_its_worker_on_one_port_are_reached_by_a_certificate_the_robot_trusts(
+    robots: Robots, tmp_path: Path
+) -> None:
+    made = self_signed(tmp_path / "tls")
+
+    @seqrt.policy(name=MODEL)
+    class Named(Reads):
+        pass
+
+    with one_port(Named(), folder=tmp_path, tls=made) as url:
+        assert url.startswith("https://")
+        robot = connected(robots, url, environment={"SSL_CERT_FILE": str(made.path)})
+        robot("observe", observations=sees(1))
+        assert robot("act") == {"read": 1}
+
+
+def test_a_worker_without_tls_is_refused_by_the_client(robots: Robots, tmp_path: Path) -> None:
+    @seqrt.policy(name=MODEL)
+    class Named(Reads):
+        pass
+
+    with (
+        one_port(Named(), folder=tmp_path) as url,
+        pytest.raises(Raised, match="no cert fingerprint to pin") as refused,
+    ):
+        connected(robots, url)("observe", observations=sees(1))
+    assert refused.value.kind == "CertPinError"
+
+
+@pytest.mark.long  # numpy alone is larger than the client and all it needs
+def test_arrays_travel_as_arrays_both_ways(newest_python_with_numpy: Path, serve: Serve, tmp_path: Path) -> None:
+    read: list[Any] = []
+
+    class Doubles:
+        def infer(self, obs: Any) -> Any:
+            read.append(obs["x"])
+            return {"twice": 2 * obs["x"], "name": "x"}
+
+    with serve(Doubles()) as there, Client(newest_python_with_numpy, "newest.py", tmp_path) as robot:
+        robot("connect", model=MODEL, api_key=KEY, base_url=there.url)
+        robot("observe_arrays", observations=[{"x": [[1, 2], [3, 4]]}], dtype="int16")
+        assert robot("act_type") == {"twice": "int16", "name": "str"}
+    assert (read[0].dtype, read[0].tolist()) == (np.int16, [[1, 2], [3, 4]])

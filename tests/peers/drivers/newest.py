@@ -29,6 +29,17 @@ class Driver:
     def ready(self, timeout_s: float = 60.0) -> None:
         self.policy.wait_until_ready(timeout_s=timeout_s, poll_s=0.5)
 
+    def observe_arrays(self, observations: list[Any], dtype: str) -> list[int]:
+        """Observations whose lists go as arrays; needs numpy."""
+        import numpy as np
+
+        arrays = [{key: np.asarray(value, dtype) for key, value in each.items()} for each in observations]
+        return self.observe(arrays)
+
+    def act_type(self) -> dict[str, str]:
+        """What of an answer is an array: its type, by key."""
+        return {key: str(getattr(value, "dtype", type(value).__name__)) for key, value in self.act().items()}
+
     def observe(self, observations: list[Any], episode_id: str | None = None) -> list[int]:
         return [self.policy.observe(each, episode_id=episode_id) for each in observations]
 
@@ -40,4 +51,5 @@ class Driver:
 
 
 driver = Driver()
-converse({name: getattr(driver, name) for name in ("connect", "close", "ready", "observe", "act", "end_episode")})
+CALLS = ("connect", "close", "ready", "observe", "observe_arrays", "act", "act_type", "end_episode")
+converse({name: getattr(driver, name) for name in CALLS})
