@@ -161,6 +161,29 @@ def test_a_worker_that_is_busy_with_another_robot_is_asked_until_it_has_room(rob
         assert there.at_worker.count("/act", 429) >= 1
 
 
+def test_an_act_that_takes_longer_than_the_robot_waits_is_told_as_running_and_runs_once(
+    robots: Robots, serve: Serve
+) -> None:
+    over, calls = threading.Event(), list[int]()
+
+    class Slow:
+        def infer(self, obs: Any) -> Any:
+            calls.append(obs["x"])
+            assert over.wait(60)
+            return {"read": obs["x"]}
+
+    with serve(Slow()) as there:
+        robot = connected(robots, there.url, timeout_s=3)
+        robot("observe", observations=sees(1))
+        with pytest.raises(Raised) as late:
+            robot("act")
+        over.set()
+        assert late.value.told["details"]["reason"] == "act_still_running"
+        robot("observe", observations=sees(2))
+        assert robot("act") == {"read": 2}
+    assert calls == [1, 2]
+
+
 def test_a_worker_that_was_restarted_is_connected_to_again_and_the_robot_goes_on(robots: Robots, serve: Serve) -> None:
     with serve(Reads()) as there:
         robot = connected(robots, there.url)
