@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conversing import Client, Raised
-from places import KEY, MODEL, Places, one_port
+from places import KEY, MODEL, OF_ANOTHER_MODEL, OF_ONE_ACT, Places, one_port
 
 import seqrt
 from seqrt.observation.codecs import encode_picture
@@ -273,16 +273,24 @@ def test_what_a_policy_raises_reaches_the_robots_program(robots: Robots, serve: 
         assert 'raise KeyError("wrist")' in failed.value.told["details"]["traceback"]
 
 
-def test_a_wrong_key_and_an_unknown_model_are_told_apart(robots: Robots, serve: Serve) -> None:
+@pytest.mark.parametrize(
+    ("given", "kind", "status"),
+    [
+        ({"api_key": "seq_nobodys"}, "AuthError", 401),
+        ({"model": "no-such"}, "NotFound", 404),
+        ({"api_key": OF_ANOTHER_MODEL}, "PermissionDenied", 403),
+        ({"api_key": OF_ONE_ACT}, "PermissionDenied", 403),  # nobody would count its acts at the worker
+    ],
+)
+def test_who_connects_and_to_what_is_told_apart(
+    robots: Robots, serve: Serve, given: dict[str, str], kind: str, status: int
+) -> None:
     with serve(Reads()) as there:
-        for given, kind, status in (
-            ({"api_key": "seq_other"}, "AuthError", 401),
-            ({"model": "other"}, "NotFound", 404),
-        ):
-            robot = connected(robots, there.url, **given)
-            with pytest.raises(Raised) as refused:
-                robot("observe", observations=sees(1))
-            assert (refused.value.kind, refused.value.told["status"]) == (kind, status)
+        robot = connected(robots, there.url, **given)
+        with pytest.raises(Raised) as refused:
+            robot("observe", observations=sees(1))
+        assert (refused.value.kind, refused.value.told["status"]) == (kind, status)
+        assert there.at_worker.count("/observe") == 0
 
 
 def test_key_and_address_are_found_in_the_environment(robots: Robots, serve: Serve) -> None:
