@@ -7,8 +7,8 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any
 
@@ -37,22 +37,21 @@ class Client:
     Args:
         python: Of the environment the client is installed in.
         driver: A script of drivers/.
-        home: A folder of its own: it finds no keys of whoever runs the tests.
-        environment: Further variables.
+        home: Its home: it finds no keys of whoever runs the tests.
 
     Attributes:
         warned: What the client warned of in the newest call.
     """
 
-    def __init__(self, python: Path, driver: str, home: Path, environment: Mapping[str, str] | None = None) -> None:
-        self._errors = (home / f"{driver}.stderr").open("w+")
+    def __init__(self, python: Path, driver: str, home: Path) -> None:
+        self._errors = TemporaryFile("w+")  # noqa: SIM115  # closed with the process
         self._process = subprocess.Popen(
             [str(python), str(DRIVERS / driver)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env=surroundings(home) | dict(environment or {}),
+            env=surroundings(home),
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -101,10 +100,13 @@ class Client:
         Raises:
             Raised: What it raised.
         """
-        line = self._lines.get(timeout=ANSWER_S)
+        try:
+            line = self._lines.get(timeout=ANSWER_S)
+        except queue.Empty:
+            line = ""
         if not line:
             self._errors.seek(0)
-            raise AssertionError(f"the client's process ended: {self._errors.read()}")
+            raise AssertionError(f"the client ended or stands still; it said: {self._errors.read()}")
         answered = json.loads(line)
         self.warned = answered["warned"]
         if "raised" in answered:

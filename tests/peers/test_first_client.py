@@ -219,6 +219,20 @@ def test_a_policy_that_loads_is_waited_for_before_the_first_action(robot: Robot,
         assert ran["observed"] >= 2
 
 
+def test_a_worker_that_goes_is_told_as_unavailable_and_one_that_is_back_serves_at_once(
+    robot: Robot, serve: Serve
+) -> None:
+    with serve(arm()) as there:
+        client = robot(there.url)
+        client("predict")
+        there.stop()
+        with pytest.raises(Raised) as away:
+            client("predict")
+        assert (away.value.kind, away.value.told["status"], away.value.told["warming"]) == ("Unavailable", 503, False)
+        there.start()
+        assert len(client("predict")["action_chunk"]["steps"]) == ROWS
+
+
 def test_doctor_finds_all_well(first_python: Path, serve: Serve, tmp_path: Path) -> None:
     with serve(arm()) as there:
         code, said = command(

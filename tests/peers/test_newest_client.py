@@ -200,6 +200,20 @@ def test_a_worker_that_was_restarted_is_connected_to_again_and_the_robot_goes_on
         assert there.at_gateway.count("/v1/act/connect") == 2
 
 
+def test_a_worker_that_is_away_is_told_and_gone_to_again_once_it_is_back(robots: Robots, serve: Serve) -> None:
+    with serve(Reads()) as there:
+        robot = connected(robots, there.url)
+        robot("observe", observations=sees(0))
+        assert robot("act") == {"read": 0}
+        there.stop()
+        with pytest.raises(Raised) as away:
+            robot("act")
+        assert (away.value.kind, away.value.told["status"], away.value.told["retryable"]) == ("Unavailable", 503, True)
+        there.start()
+        robot("observe", observations=sees(1))
+        assert robot("act") == {"read": 1}
+
+
 def test_a_lease_is_renewed_while_the_episode_goes_on(robots: Robots, serve: Serve) -> None:
     with serve(Reads(), told_ttl_s=1.0) as there:
         robot = connected(robots, there.url)
