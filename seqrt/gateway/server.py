@@ -27,6 +27,7 @@ from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
+from seqrt.worker.connection import App
 from seqrt.worker.listening import GRACE_S, listening, listening_here
 from seqrt.worker.metrics import measure_lag, metrics_app
 from seqrt.worker.server import to_stdout
@@ -75,6 +76,7 @@ async def gateway(
     fingerprints: Mapping[str, str] | None = None,
     insecure: bool = False,
     grace_s: float = GRACE_S,
+    wrap: Callable[[App], App] | None = None,
     tls: Certificate | None = None,
     metrics_port: int | None = None,
 ) -> AsyncIterator[GatewayServer]:
@@ -90,6 +92,7 @@ async def gateway(
         fingerprints: For URLs of workers, the sha256 of the only certificate to take there.
         insecure: Allow the secret over plain http to another machine.
         grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
+        wrap: Puts another ASGI app around the gateway's, to count or delay what passes.
         tls: The certificate to show over TLS; None: plain HTTP.
         metrics_port: Where ``/metrics`` is answered to this machine alone, over plain HTTP; 0 lets the system choose.
             None: nowhere.
@@ -109,8 +112,10 @@ async def gateway(
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
     with keyed(models, keys) as served:
+        asgi: App = app(served.gateway)
+        asgi = wrap(asgi) if wrap is not None else asgi
         async with (
-            listening(app(served.gateway), host=host, port=port, grace_s=grace_s, tls=context) as bound,
+            listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
             listening_here(metrics_app(partial(metrics, served.gateway)), metrics_port) as metrics_bound,
             anyio.create_task_group() as tending,
         ):
