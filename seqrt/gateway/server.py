@@ -25,6 +25,7 @@ from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
+from seqrt.worker.connection import App
 from seqrt.worker.listening import GRACE_S, listening
 from seqrt.worker.server import to_stdout
 from seqrt.worker.tls import Certificate
@@ -71,6 +72,7 @@ async def gateway(
     fingerprints: Mapping[str, str] | None = None,
     insecure: bool = False,
     grace_s: float = GRACE_S,
+    wrap: Callable[[App], App] | None = None,
     tls: Certificate | None = None,
 ) -> AsyncIterator[GatewayServer]:
     """A gateway in the caller's own loop, asyncio or trio, while the context is open.
@@ -85,6 +87,7 @@ async def gateway(
         fingerprints: For URLs of workers, the sha256 of the only certificate to take there.
         insecure: Allow the secret over plain http to another machine.
         grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
+        wrap: Puts another ASGI app around the gateway's, to count or delay what passes.
         tls: The certificate to show over TLS; None: plain HTTP.
 
     Yields:
@@ -102,8 +105,10 @@ async def gateway(
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
     with keyed(models, keys, spent=spent) as served:
+        asgi: App = app(served.gateway)
+        asgi = wrap(asgi) if wrap is not None else asgi
         async with (
-            listening(app(served.gateway), host=host, port=port, grace_s=grace_s, tls=context) as bound,
+            listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
             anyio.create_task_group() as tending,
         ):
             try:
