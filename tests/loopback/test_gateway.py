@@ -48,8 +48,10 @@ BODY: dict[str, Any] = {
 class Arm:
     def __init__(self, value: float = 0.0) -> None:
         self.value = value
+        self.seen: Any = None
 
     def infer(self, obs: Any) -> Any:
+        self.seen = obs
         return np.full((25, 2), self.value)
 
 
@@ -95,6 +97,19 @@ async def test_an_act_goes_over_both_kinds_of_http_under_one_id(http2: bool, tmp
         refused = await act(at.url, ROOT, http2=http2)
         assert refused.status_code == 401
         assert ROOT not in answer.text + refused.text
+
+
+async def test_as_many_pictures_as_may_be_reach_the_policy_as_they_came() -> None:
+    padded = base64.b64encode(base64.b64decode(PICTURE).ljust(9_000, b"\x00")).decode()
+    images = [{"view": f"v{number}", "data": padded} for number in range(256)]
+    body = {**BODY, "observation": {**BODY["observation"], "images": images}}
+    policy = Arm()
+    async with serving(policy) as worker, gateway({"arm": worker.url}) as at:
+        async with httpx.AsyncClient(base_url=at.url, verify=False, timeout=20) as client:
+            answer = await client.post("/v1/act", json=body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["usage"] == {"frames_received": 256}
+        assert policy.seen["images"] == images
 
 
 async def test_a_key_that_is_revoked_while_it_runs_opens_nothing_any_more(tmp_path: Path) -> None:

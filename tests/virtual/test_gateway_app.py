@@ -63,6 +63,8 @@ class Arm:
         self.seen.append(obs)
         if obs["instruction"] == "fail":
             raise RuntimeError("no such /home/somebody/weights.pt")
+        if obs["instruction"] == "nan":
+            return [[float("nan"), 0.0]]
         return [[0.0, 0.5], [2.0, 0.5]]
 
 
@@ -279,6 +281,29 @@ async def test_acts_that_fail_are_not_paid() -> None:
         ):
             assert (await at.act(body, key="two")).status_code >= 400
         assert [(await at.act(key="two")).status_code for _ in range(3)] == [200, 200, 402]
+
+
+async def test_an_answer_that_cannot_travel_is_not_paid() -> None:
+    async with face() as at:
+        for _ in range(2):
+            assert error_of(await at.act(said(instruction="nan"), key="two")).code == "policy_error"
+        assert at.spending.spent(Key(name="two", sha256=hash_of(b"two"))) == 0
+        assert (await at.act(key="two")).status_code == 200
+
+
+async def test_a_worker_that_serves_something_else_than_the_others_is_not_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with face() as at:
+        other = Host(TwoArms(), offload=inline())
+        await other.start()
+        model = Model(full_id("arm"), [LocalLink(at.host), LocalLink(other)])
+        at.models.add(model)
+        await model.look()
+        assert [seat.info is not None for seat in model.seats] == [True, False]
+        assert "embodiments" in caplog.text
+        for _ in range(2):
+            assert (await at.act()).status_code == 200
 
 
 async def test_more_acts_at_once_than_the_budget_holds_are_not_let_through() -> None:
