@@ -146,8 +146,8 @@ class Crossing:
         """Whether the row may be sent; where not, the run has been told why."""
         try:
             cause = None if validate(row.copy()) else Cause("validate")
-        except Exception as error:  # never tolerated as one of act's is
-            cause = Cause(f"raised:{type(error).__name__}", error)
+        except BaseException as error:  # never tolerated as one of act's is
+            cause = Cause(f"raised:{type(error).__name__}", self.lane.raised(error))
         control = self.control()
         if control is None:
             return False

@@ -116,7 +116,7 @@ class Lane:
         cut_by: What that was; None while there was none.
     """
 
-    def __init__(self, on_cut: Callable[[BaseException], None]) -> None:
+    def __init__(self, on_cut: Callable[[Lane, BaseException], None]) -> None:
         self._on_cut = on_cut
         self._first: deque[Call] = deque()
         self._then: deque[Call] = deque()
@@ -208,7 +208,7 @@ class Lane:
         """End the call of the handle because of ``error``, unless it ends already."""
         if self.cut_by is None:
             self.cut_by = error
-            self._on_cut(error)
+            self._on_cut(self, error)
 
     def raised(self, error: BaseException) -> BaseException:
         """Take in what a function raised; what is to be raised in the loop for it."""

@@ -317,7 +317,7 @@ class Policy:
     def _in_loop(self, job: Callable[[Lane], Awaitable[Any]]) -> Any:
         """Run ``job`` in the loop and serve this thread's lane until it is over."""
         self._session.start()
-        lane = Lane(lambda error: self._cut(lane, error))
+        lane = Lane(self._cut)
         with lane.sigint_taken():
             self._session.submit(partial(job, lane), lane)
             lane.serve()

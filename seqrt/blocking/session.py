@@ -16,9 +16,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup
 
-from seqrt.blocking.lane import Lane
+from seqrt.blocking.lane import Call, Lane
 from seqrt.errors import AlreadyDriven, SeqrtError
 from seqrt.robots.lanes import Poster, poster
 from seqrt.runtime.options import ACT_ON_STOP_S
@@ -53,10 +52,11 @@ class Session:
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._post: Poster | None = None
-        self._tasks: TaskGroup | None = None
         self._stopping = False
         self._asked: list[tuple[Job, Lane]] = []
         self._told: anyio.Event | None = None
+        self._slow: tuple[Lane, Call] | None = None
+        self._slowed = anyio.Event()
         self._scope: anyio.CancelScope | None = None
         self._stack = AsyncExitStack()
         self.handle: AsyncPolicy | None = None
@@ -107,14 +107,8 @@ class Session:
     def hurry_soon(self, lane: Lane) -> None:
         """Give the function that runs in ``lane`` a moment to come to its end. From any thread or signal handler."""
         call = lane.running
-        if call is None:
-            return
-
-        async def hurry() -> None:
-            await anyio.sleep(ACT_ON_STOP_S)
-            lane.hurry(call)
-
-        self._post_quietly(lambda: None if self._tasks is None else self._tasks.start_soon(hurry))
+        if call is not None:
+            self._post_quietly(lambda: self._slow_in(lane, call))
 
     async def connected(self) -> AsyncPolicy:
         """The handle, connected now if it was not yet. In the loop."""
@@ -176,18 +170,18 @@ class Session:
 
     async def _main(self) -> None:
         """One job after the other, until told to stop: a handle has one driver."""
-        self._post, self._told = poster(), anyio.Event()
+        self._post, self._told, self._slowed = poster(), anyio.Event(), anyio.Event()
         try:
-            async with anyio.create_task_group() as self._tasks:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._hurry)
                 self._ready.set()
                 while not self._stopping or self._asked:
                     await self._told.wait()
                     self._told = anyio.Event()
                     while self._asked:
                         await self._carry_out(*self._asked.pop())
-                self._tasks.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
         finally:
-            self._tasks = None
             await self._stack.aclose()
 
     async def _carry_out(self, job: Job, lane: Lane) -> None:
@@ -210,6 +204,20 @@ class Session:
     def _begin(self, job: Job, lane: Lane) -> None:
         self._asked.append((job, lane))
         self._tell()
+
+    def _slow_in(self, lane: Lane, call: Call) -> None:
+        self._slow = lane, call
+        self._slowed.set()
+
+    async def _hurry(self) -> None:
+        """Cut short what does not come to its end by itself."""
+        while True:
+            await self._slowed.wait()
+            self._slowed = anyio.Event()
+            await anyio.sleep(ACT_ON_STOP_S)
+            if self._slow is not None:
+                (lane, call), self._slow = self._slow, None
+                lane.hurry(call)
 
     def _tell(self) -> None:
         if self._told is not None:
