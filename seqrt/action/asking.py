@@ -15,6 +15,8 @@ from seqrt.action.latency import Latencies
 
 OBSERVE_PHASE = 0.25
 """Share of a period by which an observation follows its tick's action."""
+_REFILL_MARGIN = 1.25
+"""What a refill is taken to last of what refills lasted: late ones are later than early ones are early."""
 _BUSY = 0.8
 """Share of its time a worker is kept busy by one robot at the most, where spacing can help it."""
 
@@ -278,6 +280,20 @@ def due(
         return False
     since_newest = math.inf if standing.newest is None else standing.tick - standing.newest
     return since_sent >= spaced.f and since_newest >= spaced.s
+
+
+def refill_due(rows_left: int, refill_s: float, *, period_s: float) -> bool:
+    """Whether it is time for the next chunk where every row of every chunk is played.
+
+    Asked for by spacing, such chunks would pile up faster than they play out. The lead is what `sequence-ai` 0.1.0
+    promises: a quarter more than a refill takes, and one period.
+
+    Args:
+        rows_left: Rows still to play.
+        refill_s: Seconds from an observation to its answer, averaged.
+        period_s: Seconds of a tick.
+    """
+    return rows_left * period_s <= _REFILL_MARGIN * refill_s + period_s
 
 
 def will_read(step: int, *, newest: int, spacing: int, offsets: Iterable[int]) -> bool:

@@ -14,6 +14,8 @@ _RECENT = 20
 _COVERS = 100
 _ENOUGH = 10
 """Samples of which the p90 is not the largest."""
+_NEW_SHARE = 0.3
+"""What the newest latency counts in the moving average."""
 
 
 def quantile(samples: Sequence[float], q: float) -> float:
@@ -68,6 +70,7 @@ class Latencies:
         self._infer_s, self._infer_is_cold = infer_s, False
         self._cold_s: float | None = None
         self._stalled_at = -math.inf
+        self._refill_s: float | None = None
         self.changes = 0
 
     def add(self, latency_s: float, *, sent_at: float, now: float, cold: bool = False) -> bool:
@@ -81,6 +84,8 @@ class Latencies:
                 until a typical one is there.
         """
         self.changes += 1
+        before_s = latency_s if self._refill_s is None else self._refill_s
+        self._refill_s = (1 - _NEW_SHARE) * before_s + _NEW_SHARE * latency_s
         if cold:
             self._cold_s = latency_s
             return False
@@ -126,6 +131,13 @@ class Latencies:
     def median_s(self) -> float | None:
         """Median of the last 20 latencies; None before any answer."""
         return quantile(self._recent, 0.5) if self._recent else self._cold_s
+
+    def refill_s(self) -> float | None:
+        """Moving average of all latencies, 0.7 of the old and 0.3 of the new; None before any answer.
+
+        What plans that are played whole are refilled by, as `sequence-ai` 0.1.0 does: it promises its callers so.
+        """
+        return self._refill_s
 
     def serving_s(self) -> float | None:
         """g: median time at the worker; before any answer what `/policy` measured; None where neither is known."""

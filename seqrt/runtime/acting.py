@@ -58,7 +58,8 @@ class Acting:
             raise
         except Exception as error:
             self._errors_in_a_row += 1
-            if self._errors_in_a_row > self._limits.act_errors:
+            # A run that is told to stop tolerates none: the row was not sent, and no other one will be.
+            if self._errors_in_a_row > self._limits.act_errors or self._control.cause is not None:
                 raise
             self._telling.tell(ev.CallbackRaised(at_s=self._telling.at_s(), callback="act", error=repr(error)))
         else:

@@ -32,7 +32,7 @@ from seqrt.runtime.episode import as_gone
 from seqrt.runtime.hold import Hold
 from seqrt.runtime.moments import Moments
 from seqrt.runtime.options import Limits
-from seqrt.runtime.robot import Callbacks
+from seqrt.runtime.robot import Callbacks, called
 from seqrt.runtime.telling import Telling
 from seqrt.runtime.waiting import Tick, Waiter, WaitStatistics, waiter
 from seqrt.timeline import events as ev
@@ -201,7 +201,7 @@ class Actuator:
             self._first_step.check(due.row, due.index)
         age_s = self._age_s(due.chunk)
         row = self._callbacks.to_robot(command.row)
-        if self._callbacks.validate is not None and not self._callbacks.validate(row.copy()):
+        if self._callbacks.validate is not None and not await called(self._callbacks.validate, row.copy()):
             self._control.stop(Cause("validate"))
         if self._control.cause is not None:  # validate itself may have interrupted
             return None

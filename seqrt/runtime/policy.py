@@ -29,7 +29,7 @@ from seqrt.runtime.options import Limits, Play
 from seqrt.runtime.producer import first_observation
 from seqrt.runtime.robot import gather
 from seqrt.runtime.run import Place, Run, Wanted
-from seqrt.runtime.stepping import Stepping
+from seqrt.runtime.stepping import Params, Stepping
 from seqrt.runtime.telling import Record
 from seqrt.runtime.waiting import WaitStatistics
 from seqrt.runtime.watch import before_motion
@@ -71,6 +71,7 @@ class Policy:
 
     Attributes:
         last_outcome: Outcome of the last run, however it ended; None before the first.
+        control: The switch of the run going on, for faces over this one; None outside a run.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Policy:
         self._stepping: Stepping | None = None
         self._run: Run | None = None
         self._busy = False
-        self._control: Control | None = None
+        self.control: Control | None = None
         self._last_waiting: WaitStatistics | None = None
         self.last_outcome: RunOutcome | None = None
         link.on_move(self._moved)
@@ -182,7 +183,7 @@ class Policy:
 
     async def _driven(self, place: Place, wanted: Wanted) -> RunOutcome:
         """Take the first observation, then run; `interrupt` and `pause` are heard from the beginning."""
-        self._control = control = Control()
+        self.control = control = Control()
         began_at = anyio.current_time()
         try:
             first = await first_observation(wanted.callbacks, self._declared, 1 / place.hz, control)
@@ -203,14 +204,14 @@ class Policy:
         finally:
             if self._run is not None:
                 self.last_outcome, self._last_waiting = self._run.telling.outcome(), self._run.waiting()
-            self._control = self._run = None
+            self.control = self._run = None
 
-    async def predict(self, observation: Any, *, seed: int | None = None) -> ActionChunk:
+    async def predict(self, observation: Any, *, seed: int | None = None, params: Params = None) -> ActionChunk:
         """Send one observation and get the whole chunk for it; it replaces the rows left for `next_action`."""
         with self._step_by_step() as stepping:
-            return await stepping.predict(observation, seed=seed)
+            return await stepping.predict(observation, seed=seed, params=params)
 
-    async def next_action(self, observation: Any = None, *, seed: int | None = None) -> Row:
+    async def next_action(self, observation: Any = None, *, seed: int | None = None, params: Params = None) -> Row:
         """The next row, float64 `[A]`; asks about ``observation`` when no row is left.
 
         Raises:
@@ -218,32 +219,32 @@ class Policy:
             ActionError: The answer holds no rows that can be played.
         """
         with self._step_by_step() as stepping:
-            return await stepping.next_action(observation, seed=seed)
+            return await stepping.next_action(observation, seed=seed, params=params)
 
     async def observe(self, observation: Any) -> int:
         """Send one observation ahead of `next_chunk`; returns its number."""
         with self._step_by_step() as stepping:
             return await stepping.observe(observation)
 
-    async def next_chunk(self, *, seed: int | None = None) -> ActionChunk:
+    async def next_chunk(self, *, seed: int | None = None, params: Params = None) -> ActionChunk:
         """The chunk for the newest observation sent by `observe`."""
         with self._step_by_step() as stepping:
-            return await stepping.next_chunk(seed=seed)
+            return await stepping.next_chunk(seed=seed, params=params)
 
     def pause(self) -> None:
         """Hold, drop the plan, and leave the robot to the caller; observing goes on. From any thread or handler."""
-        if self._control is not None:
-            self._control.pause_soon(True)
+        if self.control is not None:
+            self.control.pause_soon(True)
 
     def resume(self) -> None:
         """Go on from new observations after `pause`. From any thread or signal handler."""
-        if self._control is not None:
-            self._control.pause_soon(False)
+        if self.control is not None:
+            self.control.pause_soon(False)
 
     def interrupt(self) -> None:
         """End the run with hold; `run` returns with reason "interrupted". From any thread or signal handler."""
-        if self._control is not None:
-            self._control.stop_soon(Cause("interrupted"))
+        if self.control is not None:
+            self.control.stop_soon(Cause("interrupted"))
 
     @asynccontextmanager
     async def episode(self) -> AsyncIterator[str]:
@@ -268,7 +269,7 @@ class Policy:
         epoch = episode.epoch if episode is not None else 0
         if run is not None:
             return Statistics(run.state, run.rows_left, run.epoch, run.telling.outcome(), run.waiting(), link, host)
-        if self._control is not None:
+        if self.control is not None:
             return Statistics("observing", 0, epoch, self.last_outcome, link=link, host=host)
         rows = self._stepping.rows_left if self._stepping is not None else 0
         return Statistics("idle", rows, epoch, self.last_outcome, self._last_waiting, link, host)

@@ -154,7 +154,7 @@ class Producer:
         self._epoch, self._on_moment = epoch, on_moment
         self._errors_in_a_row = 0
 
-    def take(self, observation: Observation, raw: Any, moment: Moment) -> None:
+    async def take(self, observation: Observation, raw: Any, moment: Moment) -> None:
         """Take in one checked observation; ``raw`` is what the robot gave."""
         took_s = anyio.current_time() - moment.begun_at
         frozen = self._watch.look(moment.step, observation, raw, self._moments.moved)
@@ -163,7 +163,7 @@ class Producer:
         )
         self._moments.add(moment)
         self._episode.uplink.keep(moment.step, observation)
-        if self._callbacks.until is not None and self._callbacks.until(observation):
+        if self._callbacks.until is not None and await called(self._callbacks.until, observation):
             self._control.stop(Cause("completed"))
             return
         if moment.epoch == self._epoch():  # else of before a resume: its answer may not be played
@@ -195,7 +195,7 @@ class Producer:
         if observation is None:
             self._without(step)
             return
-        self.take(_checked(observation, self._declared), observation, moment)
+        await self.take(_checked(observation, self._declared), observation, moment)
 
     def _without(self, step: int) -> None:
         """A step that will have no observation: what is due then is asked about the newest there is."""

@@ -160,9 +160,13 @@ class Requester:
             return asking.due(
                 standing, spaced or self._pacing.stagger(), prefetch=self._play.prefetch, stretched=stretched
             )
-        # Every row of every chunk plays: asked for by spacing, chunks would pile up faster than they play out.
         planned = standing.rows_wanted is not None and standing.rows_left >= standing.rows_wanted
-        return not planned and standing.in_flight == 0 and standing.rows_left <= spaced.d + max(1, spaced.d // 4)
+        refill_s = self._latencies.refill_s() or 0.0
+        return (
+            not planned
+            and standing.in_flight == 0
+            and asking.refill_due(standing.rows_left, refill_s, period_s=self._period_s)
+        )
 
     def _due_anew(self, standing: asking.Standing) -> bool:
         """Whether a new episode has to be asked for the first time, though the plan of the one before is fresh."""

@@ -232,7 +232,7 @@ class Run:
         await self._requester.ready.wait()
         first = self._first
         moment = self._moments.begin(self._episode.next_number, 0, first.begun_at, self._epoch)
-        self._producer.take(first.observation, first.raw, moment)
+        await self._producer.take(first.observation, first.raw, moment)
 
     async def _serve_uplink(self) -> None:
         """Send what the episode has to send, and when another one is begun, what that one has."""

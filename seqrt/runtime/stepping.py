@@ -6,7 +6,7 @@ import contextlib
 import logging
 import secrets
 from collections import deque
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -25,6 +25,9 @@ from seqrt.wire.headers import request_id
 from seqrt.wire.messages import ActRequest, ActResponse, AnswerPlan, AskPlan
 
 logger = logging.getLogger(__name__)
+
+Params: TypeAlias = "dict[str, Any] | None"
+"""Values for the policy's declared parameters."""
 
 
 class Stepping:
@@ -85,21 +88,21 @@ class Stepping:
         self._newest = number
         return number
 
-    async def next_chunk(self, *, seed: int | None = None) -> ActionChunk:
+    async def next_chunk(self, *, seed: int | None = None, params: Params = None) -> ActionChunk:
         """The chunk for the newest observation sent; it replaces the rows left."""
         if self._newest < 0:
             raise ObservationError("next_chunk() asks about the newest observation: call observe(obs) first")
-        return await self._ask(self._newest, seed)
+        return await self._ask(self._newest, seed, params)
 
-    async def predict(self, observation: Any, *, seed: int | None = None) -> ActionChunk:
+    async def predict(self, observation: Any, *, seed: int | None = None, params: Params = None) -> ActionChunk:
         """Send an observation and get its chunk; the step goes on by the rows declared to be played."""
         number = self._numbered(observation)
-        chunk = await self._ask(number, seed)
+        chunk = await self._ask(number, seed, params)
         self._episode.next_number = number + max(1, len(self._rows))
         self._rows_are_steps = False
         return chunk
 
-    async def next_action(self, observation: Any = None, *, seed: int | None = None) -> Row:
+    async def next_action(self, observation: Any = None, *, seed: int | None = None, params: Params = None) -> Row:
         """The next row; an empty buffer asks about ``observation``.
 
         Raises:
@@ -109,7 +112,7 @@ class Stepping:
             if observation is None:
                 raise ChunkExhausted("no row is left: call next_action(observation) to get the next chunk")
             number = self._numbered(observation)
-            rows = (await self._ask(number, seed)).rows  # raises what is wrong with rows that cannot be played
+            rows = (await self._ask(number, seed, params)).rows  # raises what is wrong with rows that cannot be played
             self._rows = deque(rows)
             self._episode.next_number = number  # each row handed out is a step, the first one is the observation's
             self._rows_are_steps = True
@@ -117,13 +120,13 @@ class Stepping:
             self._episode.next_number += 1
         return self._rows.popleft()
 
-    async def _ask(self, number: int, seed: int | None) -> ActionChunk:
+    async def _ask(self, number: int, seed: int | None, params: Params) -> ActionChunk:
         """The chunk for observation ``number``; in an episode begun anew, where that is wished for and needed."""
         try:
-            return await self._asked(number, seed)
+            return await self._asked(number, seed, params)
         except Gone as error:
             self._begin_anew(number, error)
-            return await self._asked(number, seed)
+            return await self._asked(number, seed, params)
 
     def _begin_anew(self, number: int, error: Gone) -> None:
         """Go on in a new episode whose first observation is ``number``; raises ``error`` where that is not wished."""
@@ -135,7 +138,7 @@ class Stepping:
         told = f"{error.host} has lost the episode, a new one is begun: {error.detail}"
         logger.warning("%s", line("episode.restarted", error.request_id, episode=self._episode.id).saying(told))
 
-    async def _asked(self, number: int, seed: int | None) -> ActionChunk:
+    async def _asked(self, number: int, seed: int | None, params: Params) -> ActionChunk:
         sent_at, rid = anyio.current_time(), request_id(secrets.token_bytes(8))
         uplink = self._episode.uplink
         uplink.send_for(number)
@@ -145,6 +148,7 @@ class Stepping:
                 seq=number + 1,
                 seed=seed,
                 episode_id=self._episode.id,
+                params=params,
                 embodiment=self._declared.embodiment,
                 plan=AskPlan(
                     hz=self._declared.grid_hz,
