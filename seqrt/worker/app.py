@@ -206,7 +206,8 @@ class _Endpoint:
                 self._worker.check_key(call)
             if self._respond is not None:
                 answered = answer(await self._respond(call), call.media)
-                _log.log(call.level, "%s", line(_event(call, "answered"), call.id, **call.said))
+                if _log.isEnabledFor(call.level):  # a post's line is mostly read by nobody
+                    _log.log(call.level, "%s", line(_event(call, "answered"), call.id, **call.said))
             else:
                 request = read_act(await self._worker.body(call), call.content_type)
                 await self._act(call, request, send)

@@ -129,7 +129,7 @@ class Tasks:
         except Exception:
             _log.exception("seq ev=app.failed rid=-")
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(SEND_STALL_S):
+            with anyio.move_on_after(SEND_STALL_S, shield=True):
                 await send(None)
 
 
