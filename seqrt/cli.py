@@ -10,14 +10,17 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqrt.errors import SeqrtError
+from seqrt.gateway.keycommand import KEYS, keys_arguments
 from seqrt.policies.constructor import Weights
 
 if TYPE_CHECKING:
+    from seqrt.gateway.together import Together
     from seqrt.worker.tls import Certificate
 
 _EXTRAS = {"hypercorn": "serve", "starlette": "serve", "rich": "demo", "gym_pusht": "demo", "pymunk": "demo"}
@@ -28,6 +31,7 @@ where to begin:
   seqrt demo                        watch a robot being driven; nothing of yours is needed
   seqrt check my_policy:MyPolicy    load your policy, act out its sample, say what is wrong
   seqrt serve my_policy:MyPolicy    serve it; the line it prints is what the robot's program says
+  seqrt gateway --worker m=URL      one address and keys for robots, before one or more workers
 
 seqrt COMMAND --help says more of each.
 """
@@ -38,6 +42,7 @@ examples:
   seqrt serve my_policy:MyPolicy --host 0.0.0.0 --tls --secret-env SEQRT_KEY
                                                         to all that send the key in SEQRT_KEY, over TLS
   seqrt serve my_policy:MyPolicy --weights actor=a.pt --weights critic=c.pt
+  seqrt serve my_policy:MyPolicy --gateway --keys keys  the JSON face on the same port, for keys of that file
 
 The first Ctrl-C lets live episodes end, the second stops at once.
 """
@@ -45,6 +50,19 @@ The first Ctrl-C lets live episodes end, the second stops at once.
 _CHECK = """\
 Its load and warmup are called and its sample is acted out, as a worker does before it says ready.
 Exit code 0: a worker would start with it. 1: it would not; each problem is printed with its remedy.
+"""
+
+_GATEWAY = """\
+examples:
+  seqrt gateway --worker pi05-droid=http://gpu:8080     every robot that reaches it is served
+  seqrt keys add arm-1 --keys keys                      makes a key, and the file
+  seqrt gateway --worker pi05-droid=http://gpu:8080 --worker pi05-droid=http://gpu2:8080 \\
+                --worker act-aloha=https://gpu3:8080#840240fd… --secret-env WORKER_KEY --keys keys
+                                                        two models, one at two workers, one pinned by the
+                                                        fingerprint its `seqrt serve --tls` prints
+
+A robot names the model: pi05-droid, or accounts/sequences/models/pi05-droid, which is the same.
+The first Ctrl-C lets acts under way end, the second stops at once.
 """
 
 
@@ -94,6 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more (-vv: every request)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _serve_arguments(_command(commands, "serve", "serve a policy to robots", _SERVE))
+    _gateway_arguments(_command(commands, "gateway", "one address and keys for robots, before workers", _GATEWAY))
+    keys_arguments(_command(commands, "keys", "make, list and revoke the keys of a gateway", KEYS))
     _check_arguments(_command(commands, "check", "look a policy through, without a robot", _CHECK))
     _schema_arguments(_command(commands, "schema", "print the JSON schema of what a policy may declare"))
     _demo_arguments(commands.add_parser("demo", help="push a T into place from pixels, worker and all"))
@@ -143,6 +163,12 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secret-env", metavar="NAME", help="environment variable that holds the key robots must send (default: none)"
     )
+    parser.add_argument(
+        "--gateway", action="store_true", help="serve the gateway's JSON face too, on the same port under /v1"
+    )
+    parser.add_argument(
+        "--keys", metavar="FILE", help="with --gateway: the keys robots must send, see `seqrt keys` (default: none)"
+    )
     _tls_arguments(parser.add_argument_group("TLS"))
     parser.set_defaults(command=_serve)
 
@@ -173,30 +199,131 @@ def _serve(options: argparse.Namespace) -> int:
 
     from seqrt.worker.server import serve
 
+    wrong = _tls_at_odds(options)
+    if options.keys is not None and not options.gateway:
+        wrong = "--keys are a gateway's: give --gateway too, or --secret-env for a key of the worker's own"
+    if wrong:
+        print(f"seqrt: {wrong}", file=sys.stderr)
+        return 2
+    certificate, secret = _certificate(options), _secret(options)
+
+    async def run() -> None:
+        async with _gateway_of(options, secret, certificate) as beside:
+            await serve(
+                options.policy,
+                host=options.host,
+                port=options.port,
+                secret=beside.secret if beside is not None else secret,
+                weights=options.weights,
+                beside=beside,
+                tls=certificate,
+            )
+
+    anyio.run(run)
+    return 0
+
+
+@asynccontextmanager
+async def _gateway_of(
+    options: argparse.Namespace, secret: str | None, certificate: Certificate | None
+) -> AsyncIterator[Together | None]:
+    if not options.gateway:
+        yield None
+        return
+    from seqrt.gateway.together import together
+
+    pinned = certificate.fingerprint if certificate is not None and certificate.pinned else None
+    async with together(keys=Path(options.keys) if options.keys else None, secret=secret, fingerprint=pinned) as beside:
+        yield beside
+
+
+def _tls_at_odds(options: argparse.Namespace) -> str:
     if options.tls_key is not None and options.tls_cert is None:
-        print("seqrt: --tls-key is the key of a --tls-cert", file=sys.stderr)
-        return 2
+        return "--tls-key is the key of a --tls-cert"
     if options.tls_dir is not None and options.tls_cert is not None:
-        print(
-            "seqrt: --tls-dir keeps a certificate made here, --tls-cert is your own: give one of them", file=sys.stderr
-        )
-        return 2
-    certificate, secret = _certificate(options), None
-    if options.secret_env:
-        secret = os.environ.get(options.secret_env)
-        if not secret:
-            print(f"seqrt: the environment variable {options.secret_env} is empty", file=sys.stderr)
-            return 2
-    anyio.run(
-        lambda: serve(
-            options.policy,
-            host=options.host,
-            port=options.port,
-            secret=secret,
-            weights=options.weights,
-            tls=certificate,
-        )
+        return "--tls-dir keeps a certificate made here, --tls-cert is your own: give one of them"
+    return ""
+
+
+def _secret(options: argparse.Namespace) -> str | None:
+    """The key in the environment variable named; None where none is named.
+
+    Raises:
+        SystemExit: The variable is empty.
+    """
+    if not options.secret_env:
+        return None
+    secret = os.environ.get(options.secret_env)
+    if not secret:
+        print(f"seqrt: the environment variable {options.secret_env} is empty", file=sys.stderr)
+        raise SystemExit(2)
+    return secret
+
+
+def _gateway_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "One address for robots before one or more workers: HTTP/2 and HTTP/1.1, JSON, keys, budgets."
+    parser.add_argument(
+        "--worker",
+        action="append",
+        type=_worker,
+        required=True,
+        dest="workers",
+        metavar="MODEL=URL",
+        help="a model and its worker, again for each; the same model at several; URL#FINGERPRINT pins a certificate",
     )
+    parser.add_argument("--keys", metavar="FILE", help="the keys robots must send, see `seqrt keys` (default: none)")
+    parser.add_argument(
+        "--secret-env", metavar="NAME", help="environment variable with the key the workers ask for (default: none)"
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="send that key over plain http to other machines, on a network of yours"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to bind; 0.0.0.0: every one (default %(default)s)")
+    parser.add_argument("--port", type=_port, default=8081, help="port; 0 for a free one (default %(default)s)")
+    _tls_arguments(parser.add_argument_group("TLS"))
+    parser.set_defaults(command=_gateway)
+
+
+def _worker(text: str) -> tuple[str, str, str]:
+    """Model, URL and fingerprint ("" for none) of ``MODEL=URL[#FINGERPRINT]``."""
+    model, _, place = text.partition("=")
+    url, _, fingerprint = place.partition("#")
+    if not model or not url.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r}: say which model is where, as pi05-droid=http://gpu:8080")
+    return model, url, fingerprint
+
+
+def _gateway(options: argparse.Namespace) -> int:
+    import anyio
+
+    from seqrt.gateway.server import serve_gateway
+
+    wrong = _tls_at_odds(options)
+    if wrong:
+        print(f"seqrt: {wrong}", file=sys.stderr)
+        return 2
+    workers: dict[str, list[str]] = {}
+    for model, url, _ in options.workers:
+        workers.setdefault(model, []).append(url)
+    certificate, secret = _certificate(options), _secret(options)
+    try:
+        anyio.run(
+            lambda: serve_gateway(
+                workers,
+                host=options.host,
+                port=options.port,
+                keys=Path(options.keys) if options.keys else None,
+                secret=secret,
+                fingerprints={url: fingerprint for _, url, fingerprint in options.workers if fingerprint},
+                insecure=options.insecure,
+                tls=certificate,
+            )
+        )
+    except ValueError as wrong_value:
+        if isinstance(wrong_value, SeqrtError):
+            raise
+        print(f"seqrt: {wrong_value}", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -125,6 +125,22 @@ class CertificateUnusable(SeqrtError, ValueError):
         self.path = path
 
 
+class KeysUnusable(SeqrtError, ValueError):
+    """A gateway's file of keys, or what it counts beside it, cannot be read or written.
+
+    Attributes:
+        path: The file.
+        line: The line at fault, counted from 1; None where the whole file is meant.
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, path: str, line: int | None = None) -> None:
+        super().__init__(f"{path}, line {line}: {what}" if line is not None else f"{path}: {what}")
+        self.path = path
+        self.line = line
+
+
 class ActionError(SeqrtError, ValueError):
     """Rows that may not reach a motor: not numeric, not finite, out of bounds, too large a step, of another length.
 

@@ -27,6 +27,8 @@ from seqrt.runtime.policy import OnLost, Policy
 
 if TYPE_CHECKING:
     from seqrt.link.http import HttpLink
+    from seqrt.wire.leases import ConnectAnswer
+    from seqrt.wire.messages import PolicyInfo
 
 logger = logging.getLogger(__name__)
 
@@ -45,16 +47,18 @@ async def connect(
     fingerprint: str | Sequence[str | None] | None = None,
     insecure: bool = False,
 ) -> AsyncIterator[Policy]:
-    """Connect to a policy: at a worker (``base_url``), or an object in this process (``policy``).
+    """Connect to a policy: at a worker or a gateway (``base_url``), or an object in this process (``policy``).
 
     Entering opens the connection and reads what the policy declares. No task group and no cancel scope is held
     across the body: it may be used in fixtures, lifespans and exit stacks.
 
     Args:
-        model: The model expected there; refused when the worker serves another. None takes what it serves.
+        model: The model expected there; refused when the worker serves another. None takes what it serves. At a
+            gateway, which of its models.
         policy: An object with ``infer`` (or a function), run in a thread of this process by the same runtime.
-        base_url: The worker, e.g. ``http://gpu:8080``; or a list of up to eight that serve the same policy: the first
-            that answers is asked, and the next one when it is lost or drains (docs/failures.md, "Another worker").
+        base_url: The worker, e.g. ``http://gpu:8080``; a gateway, which names one; or a list of up to eight workers
+            that serve the same policy: the first that answers is asked, and the next one when it is lost or drains
+            (docs/failures.md, "Another worker").
         api_key: Its key; None: ``SEQRT_API_KEY``, then the credentials file's entry for that host, then none. For
             several workers one that is right for all of them, or a list with one each.
         control_hz: The grid's rate, where the policy declares none.
@@ -87,9 +91,12 @@ async def connect(
     if base_url is None:
         link = await _local(policy, model)
     else:
-        link = _remote(base_url, api_key, fingerprint, timeout_s, insecure, on_lost)
+        link = _remote(base_url, api_key, fingerprint, timeout_s, insecure, on_lost, model)
     try:
         info = await link.info()
+        if info.gateway:
+            link = _leased(link, info, embodiment, timeout_s, insecure, on_lost)
+            info = await link.info()
         if model is not None and info.model and model.rpartition("/")[2] != info.model.rpartition("/")[2]:
             raise NotFound(
                 f"the worker serves {info.model!r}, not {model!r}", code="not_found", host=link.host, phase="policy"
@@ -120,24 +127,26 @@ def _remote(
     timeout_s: float,
     insecure: bool,
     on_lost: OnLost,
+    model: str | None,
 ) -> Link:
     urls = parse_all(base_url)
     keys, fingerprints = one_each("api_key", api_key, urls), one_each("fingerprint", fingerprint, urls)
     opening = [
-        _opening(url, key, pinned, timeout_s, insecure)
+        _opening(url, key, pinned, timeout_s, insecure, model)
         for url, key, pinned in zip(urls, keys, fingerprints, strict=True)
     ]
     if len(opening) == 1:
         return opening[0]()
+    from seqrt.link.arriving import Listed
     from seqrt.link.doors import Door
     from seqrt.link.workers import Workers
 
     doors = [Door(host_port(parse(url)), open_link) for url, open_link in zip(urls, opening, strict=True)]
-    return Workers(doors, timeout_s=timeout_s, keeps_state=on_lost == "stop")
+    return Workers(Listed(doors), timeout_s=timeout_s, keeps_state=on_lost == "stop")
 
 
 def _opening(
-    base_url: str, api_key: str | None, fingerprint: str | None, timeout_s: float, insecure: bool
+    base_url: str, api_key: str | None, fingerprint: str | None, timeout_s: float, insecure: bool, model: str | None
 ) -> Callable[[], HttpLink]:
     """What makes links to one worker, with the key that is that worker's."""
     from seqrt.link.http import HttpLink, clients  # httpx is a third of what `import seqrt` would cost
@@ -153,4 +162,32 @@ def _opening(
     if (proxy := proxy_variable(url, os.environ)) is not None:
         logger.warning("%s is set; the link to %s goes past the proxy it names", proxy, host_port(url))
     new_client = clients(base_url, timeout_s=timeout_s, key=key, fingerprint=fingerprint)
-    return lambda: HttpLink(new_client, host=host_port(url), timeout_s=timeout_s, offload=in_thread(2))
+    return lambda: HttpLink(new_client, host=host_port(url), timeout_s=timeout_s, offload=in_thread(2), model=model)
+
+
+def _leased(
+    link: Link, info: PolicyInfo, embodiment: str | None, timeout_s: float, insecure: bool, on_lost: OnLost
+) -> Link:
+    """The link to the workers that a gateway names, one after the other."""
+    from seqrt.link.gateway import Gateway
+    from seqrt.link.http import HttpLink, clients
+    from seqrt.link.leased import Leasing
+    from seqrt.link.workers import Workers
+
+    if not isinstance(link, HttpLink):
+        raise ValueError(f"{link.host} is a gateway, which knows its workers: give its address alone as base_url=")
+
+    def open_worker(answer: ConnectAnswer) -> tuple[str, Callable[[], HttpLink]]:
+        url = parse(answer.worker_url)
+        check_key_may_travel(url, answer.direct_secret, insecure)
+        new_client = clients(
+            answer.worker_url,
+            timeout_s=timeout_s,
+            key=lambda: answer.direct_secret,
+            fingerprint=answer.cert_fingerprint,
+        )
+        host = host_port(url)
+        return host, lambda: HttpLink(new_client, host=host, timeout_s=timeout_s, offload=in_thread(2))
+
+    leasing = Leasing(Gateway(link, info.model, embodiment), info, open_worker)
+    return Workers(leasing, timeout_s=timeout_s, keeps_state=on_lost == "stop")

@@ -1,11 +1,11 @@
-"""Before a run: the first of several workers that answers, and a look at the others. Called once, when connecting."""
+"""Which workers there are. Here: a list of them; the first that answers is taken, and the others are looked at."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
@@ -32,6 +32,77 @@ class Found:
     seat: Seat
     info: PolicyInfo
     ready: bool
+
+
+class Around(Protocol):
+    """Which workers there are, and who is asked where one is lost."""
+
+    @property
+    def host(self) -> str:
+        """host:port of all there may be, as errors name them."""
+        ...
+
+    async def first(self, timeout_s: float) -> Found:
+        """The one to begin with; raises where there is none."""
+        ...
+
+    def others(self, seat: Seat, episode: str) -> list[Door]:
+        """Who may be asked in the place of who sits there, in this order."""
+        ...
+
+    def none(self, host: str) -> RemoteError:
+        """Why nobody could be asked in the place of ``host``."""
+        ...
+
+    async def aclose(self) -> None:
+        """Nobody is asked any more."""
+        ...
+
+
+class Listed:
+    """Workers that are known beforehand.
+
+    Args:
+        doors: The ways to them, in the order they are tried in; two or more.
+    """
+
+    def __init__(self, doors: Sequence[Door]) -> None:
+        self._doors = list(doors)
+
+    @property
+    def host(self) -> str:
+        """All of them."""
+        return ", ".join(door.host for door in self._doors)
+
+    async def first(self, timeout_s: float) -> Found:
+        """The first that answers and is ready, else the first that answers; the others are looked at.
+
+        Raises:
+            LinkLost: None answers; names them all.
+            DeclarationError: One of them serves something else.
+            RemoteError: What one of them answered instead, that waiting does not mend.
+        """
+        found = await first_of(self._doors, timeout_s)
+        beside = found.seat.door
+        try:
+            await look_at([door for door in self._doors if door is not beside], found.info, beside.host)
+        except BaseException:
+            await close(found.seat.link)
+            raise
+        return found
+
+    def others(self, seat: Seat, episode: str) -> list[Door]:
+        """Those that may be used, in the order behind it."""
+        at = self._doors.index(seat.door)
+        behind = [*self._doors[at + 1 :], *self._doors[:at]]
+        return [other for other in behind if other.unfit is None and not (episode and other.gone_for == episode)]
+
+    def none(self, host: str) -> RemoteError:
+        """What came of each."""
+        return unreachable(self._doors, host)
+
+    async def aclose(self) -> None:
+        """None is held open."""
 
 
 async def first_of(doors: Sequence[Door], timeout_s: float) -> Found:

@@ -16,6 +16,9 @@ from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, Observe
 ACT_LOST: Final = "act_lost"
 """``details["reason"]`` of an act that is to be sent again at once: see `Link.act`."""
 
+LEASE: Final = "lease"
+"""``details["reason"]`` of a 401 that says that a lease is over, and of a 410 that says the same of an episode."""
+
 M = TypeVar("M", ActRequest, ObserveRequest)
 Moved: TypeAlias = Callable[[str, str], None]
 """Is handed host:port of the worker before, and of the one now."""

@@ -31,7 +31,7 @@ class WorkerLink(Link, Protocol):
 
 
 class Door:
-    """The way to one worker.
+    """The way to one worker. Anybody may ask there at any time: kinds that need more say so.
 
     Args:
         host: Its host:port.
@@ -92,6 +92,16 @@ class Door:
         with contextlib.suppress(NotFound):
             await link.ready()
 
+    async def refresh(self) -> None:
+        """Called before each request: what has to be done first to be let in."""
+
+    async def tend(self) -> None:
+        """Called while the connection is looked after, and cancelled with it: what keeps it open."""
+
+    def over(self) -> RemoteError | None:
+        """Why nobody is let in any more; None where one has to ask to know."""
+        return None
+
     def check(self, info: PolicyInfo, found: PolicyInfo, beside: str) -> None:
         """Never use it when it serves something else.
 
@@ -114,10 +124,11 @@ class Seat:
         trouble: Why it cannot be asked; None while it is well.
         error: What said so.
         lost_since: When that began, on the loop's clock: until a request is served.
+        is_empty: Nobody sits there yet: the first worker has still to be found.
     """
 
-    def __init__(self, door: Door, link: WorkerLink) -> None:
-        self.door, self.link = door, link
+    def __init__(self, door: Door, link: WorkerLink, *, is_empty: bool = False) -> None:
+        self.door, self.link, self.is_empty = door, link, is_empty
         self.trouble: Trouble | None = None
         self.error: RemoteError | None = None
         self.lost_since: float | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
+from urllib.parse import quote
 
 import anyio
 import httpx
@@ -83,12 +84,20 @@ class HttpLink:
         host: host:port, for errors and logs.
         timeout_s: Bound of every round trip but an act's.
         offload: Where bodies too large for the loop are coded.
+        model: The policy asked after, where there are several: a gateway has them, a worker has its own.
     """
 
     def __init__(
-        self, new_client: Callable[[], httpx.AsyncClient], *, host: str, timeout_s: float, offload: Offload
+        self,
+        new_client: Callable[[], httpx.AsyncClient],
+        *,
+        host: str,
+        timeout_s: float,
+        offload: Offload,
+        model: str | None = None,
     ) -> None:
         self.host = host
+        self._policy = "/policy" if model is None else f"/policy?model={quote(model, safe='')}"
         self._sender = Sender()
         self._requests = Requests(new_client, host, self._sender)
         self._timeout_s = timeout_s
@@ -114,7 +123,7 @@ class HttpLink:
 
     async def info(self) -> PolicyInfo:
         """``GET /policy``, which also opens the connection; what later connections have to declare too."""
-        line, body = await self._get("/policy", "policy")
+        line, body = await self._get(self._policy, "policy")
         self._declared = line.info = self._read(lambda: codec.decode_info(body), "policy")
         return self._declared
 
@@ -185,6 +194,20 @@ class HttpLink:
             pass
         return Running()  # refused, or not understood, by somebody who is there
 
+    async def ask(self, asked: Asked, within_s: float | None = None) -> bytes:
+        """Any other request; its answer's body.
+
+        Args:
+            asked: What is asked.
+            within_s: How long it may take; None: as every round trip.
+        """
+        _, body = await self._requests.send(asked, self._timeout_s if within_s is None else within_s)
+        return body
+
+    def read(self, decode: Callable[[], T], phase: str) -> T:
+        """What ``decode`` makes of an answer; `InternalError` where it is nothing of the protocol's."""
+        return self._read(decode, phase)
+
     async def weigh(self, body: bytes) -> float:
         """``POST /ping``: bytes that mean nothing; the seconds until the worker had them all and said so."""
         asked = Asked("POST", "/ping", "ping", body)
@@ -209,7 +232,7 @@ class HttpLink:
     async def _read_declared(self, line: Line) -> None:
         line.reading = read = anyio.Event()
         try:
-            _, body = await self._get("/policy", "policy", line)
+            _, body = await self._get(self._policy, "policy", line)
             line.info = self._read(lambda: codec.decode_info(body), "policy")
         finally:
             line.reading = None

@@ -6,8 +6,8 @@ from enum import Enum
 
 import httpx
 
-from seqrt.errors import Conflict, Gone, LinkLost, RemoteError, Unavailable
-from seqrt.link.border import ACT_LOST
+from seqrt.errors import AuthError, Conflict, Gone, LinkLost, RemoteError, Unavailable
+from seqrt.link.border import ACT_LOST, LEASE
 
 
 class Trouble(Enum):
@@ -23,6 +23,8 @@ class Trouble(Enum):
     """It answers, and begins no episode: it drains, or still loads."""
     GONE = "gone"
     """It no longer has the episode."""
+    UNLEASED = "unleased"
+    """The lease is over, and what was begun under it; a gateway grants another one, there or elsewhere."""
     OTHER = "other"
     """It serves something else by now."""
 
@@ -38,6 +40,8 @@ def trouble_of(error: RemoteError) -> Trouble | None:
     reason = error.details.get("reason")
     if isinstance(error, Conflict) and reason == "redeclared":
         return Trouble.OTHER
+    if isinstance(error, AuthError) and reason == LEASE:
+        return Trouble.UNLEASED
     if not isinstance(error, Unavailable) or error.code == "busy" or reason == ACT_LOST:
         return None
     if error.warming or "draining" in (reason, error.details.get("stage")):

@@ -7,7 +7,7 @@ from typing import Final
 from seqrt.errors import Conflict, DeclarationError
 from seqrt.wire.messages import PolicyInfo
 
-_MAY_CHANGE: Final = frozenset({"infer_s", "acts_in_flight", "acts_at_once", "acts_per_s", "timeouts"})
+_MAY_CHANGE: Final = frozenset({"infer_s", "acts_in_flight", "acts_at_once", "acts_per_s", "timeouts", "gateway"})
 """What a worker measures or grants: another machine's may differ, and a refusal says so when it matters."""
 
 

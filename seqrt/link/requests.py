@@ -15,7 +15,7 @@ import httpx
 
 from seqrt.errors import LinkLost, RemoteError, Unavailable
 from seqrt.link.bodies import Whole
-from seqrt.link.border import ACT_LOST
+from seqrt.link.border import ACT_LOST, LEASE
 from seqrt.link.line import ActLost, KeyRefused, Left, Line, Overdue
 from seqrt.link.liveness import Experience
 from seqrt.link.paced import Pieces
@@ -52,6 +52,7 @@ class Asked:
         body: None for none.
         stream: Makes what hands the body over.
         act: The request's id where it is an act.
+        media: The form of the body, and of the answer.
     """
 
     method: str
@@ -60,14 +61,15 @@ class Asked:
     body: bytes | None = None
     stream: Callable[[bytes], httpx.AsyncByteStream] = Whole
     act: str | None = None
+    media: str = headers.MSGPACK
 
     def over(self, client: httpx.AsyncClient, deadline_s: float) -> httpx.Request:
         """The request as ``client`` sends it."""
-        fields = {"accept": headers.MSGPACK}
+        fields = {"accept": self.media}
         if self.act is not None:
             fields[headers.REQUEST_ID] = self.act
         if self.body is not None:
-            fields |= {"content-type": headers.MSGPACK, headers.DEADLINE_S: f"{deadline_s:.3f}"}
+            fields |= {"content-type": self.media, headers.DEADLINE_S: f"{deadline_s:.3f}"}
         request = client.build_request(self.method, self.path, content=self.body, headers=fields)
         if self.body is not None:
             request.stream = self.stream(self.body)
@@ -103,7 +105,7 @@ class Requests:
         """
         until, line = anyio.current_time() + deadline_s, line or self.line
         answer = await self._answer(line, asked, deadline_s)
-        if answer is not None and answer.status_code == 401 and line.welcome:
+        if answer is not None and answer.status_code == 401 and line.welcome and not self._is_over(answer, asked):
             await self._leave(line, KeyRefused("the worker asks for another key"))
             answer = None
         if answer is None and isinstance(line.failure, KeyRefused):
@@ -157,6 +159,10 @@ class Requests:
             self.line = line.another(self._new_client())
             self._sender.renew()
             await line.leave(failure)
+
+    def _is_over(self, answer: httpx.Response, asked: Asked) -> bool:
+        """Whether a lease is: another key is not found, but granted."""
+        return self._refused(answer, asked).details.get("reason") == LEASE
 
     def _lost(self, what: str, asked: Asked, phase: str = "") -> LinkLost:
         phase = phase or asked.phase

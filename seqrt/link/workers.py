@@ -1,5 +1,7 @@
 """Several workers that serve the same policy: one of them is asked, and another one once that one is lost.
 
+Which ones there are is another's to say (`seqrt.link.arriving`): a list of them, or a gateway.
+
 Above it nothing is different: a request that meets a lost worker ends with `LinkLost` and is sent again, as over one
 connection, and whoever answers next is sent what it lacks. Which worker that is, is decided here, at the beginning of
 a request: as long as the one in use is well, it is that one; else it is knocked at, and the others in their order
@@ -13,15 +15,15 @@ when it is needed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import anyio
 
-from seqrt.errors import DeclarationError, LinkLost, RemoteError
-from seqrt.link.arriving import KNOCK_S, first_of, look_at, unreachable
-from seqrt.link.border import NO_HURRY, NO_LINK, LinkStatistics, M, Moved, Outgoing, Pinged, Urgency
-from seqrt.link.doors import Door, Seat, WorkerLink, close
+from seqrt.errors import DeclarationError, Gone, LinkLost, RemoteError
+from seqrt.link.arriving import KNOCK_S, Around
+from seqrt.link.border import LEASE, NO_HURRY, NO_LINK, LinkStatistics, M, Moved, Outgoing, Pinged, Urgency
+from seqrt.link.doors import Seat, WorkerLink, close
 from seqrt.link.liveness import PATIENCE_S, SILENCE_S
 from seqrt.link.losing import Trouble, trouble_of
 from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
@@ -42,7 +44,7 @@ class Workers:
     """The link to the first of several workers that answers, and to the next one when it is lost.
 
     Args:
-        doors: The workers, in the order they are tried in; two or more.
+        around: Which workers there are.
         timeout_s: How long the first answer may take.
         keeps_state: A policy with state is not left for another worker while its episode lasts.
 
@@ -50,8 +52,8 @@ class Workers:
         moves: How often another worker was gone on with.
     """
 
-    def __init__(self, doors: Sequence[Door], *, timeout_s: float, keeps_state: bool) -> None:
-        self._doors, self._timeout_s, self._keeps_state = list(doors), timeout_s, keeps_state
+    def __init__(self, around: Around, *, timeout_s: float, keeps_state: bool) -> None:
+        self._around, self._timeout_s, self._keeps_state = around, timeout_s, keeps_state
         self._seat: Seat | None = None
         self._info: PolicyInfo | None = None
         self._looking: anyio.Event | None = None
@@ -64,7 +66,7 @@ class Workers:
     @property
     def host(self) -> str:
         """host:port of the worker in use; of all before the first answer."""
-        return ", ".join(door.host for door in self._doors) if self._seat is None else self._seat.door.host
+        return self._around.host if self._seat is None else self._seat.door.host
 
     @property
     def post_bytes(self) -> int | None:
@@ -80,7 +82,7 @@ class Workers:
         self._on_move = moved
 
     async def info(self) -> PolicyInfo:
-        """What the policy declares. The first call finds the first worker that answers, and looks at the others.
+        """What the policy declares. The first call finds a worker to begin with.
 
         Raises:
             LinkLost: None answers; names them all.
@@ -88,10 +90,8 @@ class Workers:
             RemoteError: What one of them answered instead, that waiting does not mend.
         """
         if self._info is None:
-            found = await first_of(self._doors, self._timeout_s)
+            found = await self._around.first(self._timeout_s)
             self._seat, self._info = found.seat, found.info
-            beside = found.seat.door
-            await look_at([door for door in self._doors if door is not beside], found.info, beside.host)
         return self._info
 
     async def prepare(self, message: M) -> Outgoing[M]:
@@ -123,6 +123,7 @@ class Workers:
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(seat.link.tend, heard)
+                tasks.start_soon(seat.door.tend)
                 await moved.wait()
                 tasks.cancel_scope.cancel()
 
@@ -132,8 +133,11 @@ class Workers:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        if self._seat is not None:
-            await self._seat.link.aclose()
+        try:
+            if self._seat is not None:
+                await self._seat.link.aclose()
+        finally:
+            await self._around.aclose()
 
     # One request.
 
@@ -157,14 +161,16 @@ class Workers:
             return _lost(error, self.host)
         if trouble is None or (trouble is Trouble.GONE and self._seated[1].stateful):
             return error  # no other worker would be better
-        if self._stays(episode):
+        if self._stays(episode) and trouble is not Trouble.UNLEASED:
             return self._bound_to(seat, error) if isinstance(error, LinkLost) else error
         seat.note(trouble, error)
+        if self._stays(episode):
+            return _over(error)
         if trouble is Trouble.GONE:
             seat.door.gone_for = episode
         elif trouble is Trouble.OTHER:
             seat.door.unfit = DeclarationError(error.detail)
-        others = self._others(seat.door, episode)
+        others = self._around.others(seat, episode)
         return _lost(error, others[0].host) if others else error
 
     def _stays(self, episode: str) -> bool:
@@ -172,7 +178,7 @@ class Workers:
         return self._keeps_state and self._bound == episode
 
     def _bound_to(self, seat: Seat, error: RemoteError) -> RemoteError:
-        others = ", ".join(door.host for door in self._others(seat.door, ""))
+        others = ", ".join(door.host for door in self._around.others(seat, ""))
         hint = f"the policy has state, which {others} lacks: connect(on_lost='restart') begins a new episode there"
         return error.again(hint=hint, details={**error.details, "reason": "bound"})
 
@@ -186,6 +192,11 @@ class Workers:
         """
         while True:
             seat = self._seated[0]
+            await seat.door.refresh()
+            if seat.trouble is None and (over := seat.door.over()) is not None:
+                seat.note(Trouble.UNLEASED, over)
+            if self._stays(episode) and seat.trouble is Trouble.UNLEASED and seat.error is not None:
+                raise _over(seat.error)
             if seat.trouble is None or self._stays(episode):
                 return seat
             if seat.trouble is Trouble.GONE and seat.door.gone_for != episode:
@@ -218,7 +229,7 @@ class Workers:
         left_s = (STATE_LOST_S if info.stateful else LOST_S) - lost_s
         if seat.trouble in (Trouble.BROKEN, Trouble.SILENT) and await self._comes_back(seat, left_s):
             return
-        for door in self._others(seat.door, episode):
+        for door in self._around.others(seat, episode):
             begun = anyio.current_time()
             found = await door.knock(info, seat.door.host, KNOCK_S)
             if found is None:
@@ -249,31 +260,34 @@ class Workers:
 
     async def _move(self, seat: Seat, found: Seat) -> None:
         self._seat, self._bound = found, None
-        self.moves += 1
         self._moved.set()
         self._moved = anyio.Event()
-        logger.warning("%s is lost (%s): going on at %s", seat.door.host, seat.door.said, found.door.host)
-        if self._on_move is not None:
-            self._on_move(seat.door.host, found.door.host)
+        if not seat.is_empty:
+            self.moves += 1
+            logger.warning("%s is lost (%s): going on at %s", seat.door.host, seat.door.said, found.door.host)
+            if self._on_move is not None:
+                self._on_move(seat.door.host, found.door.host)
         await seat.leave()
 
     def _none(self, seat: Seat) -> RemoteError:
         """Why nobody can be asked: what the worker in use said, where it says anything, else what came of each."""
         if seat.trouble not in _NO_CONNECTION and seat.error is not None:
             return seat.error.again()
-        return unreachable(self._doors, self.host)
-
-    def _others(self, door: Door, episode: str) -> list[Door]:
-        """The other workers that may be used, in the order behind it."""
-        at = self._doors.index(door)
-        behind = [*self._doors[at + 1 :], *self._doors[:at]]
-        return [other for other in behind if other.unfit is None and not (episode and other.gone_for == episode)]
+        return self._around.none(self.host)
 
     @property
     def _seated(self) -> tuple[Seat, PolicyInfo]:
         assert self._seat is not None, "info() comes first"
         assert self._info is not None
         return self._seat, self._info
+
+
+def _over(error: RemoteError) -> Gone:
+    """The lease under which an episode was begun is over, and with it the policy's state."""
+    return Gone(
+        f"the episode ended with its lease: {error.detail}", code="gone", host=error.host, phase=error.phase,
+        request_id=error.request_id, details={**error.details, "reason": LEASE},
+    )  # fmt: skip
 
 
 def _lost(error: RemoteError, following: str) -> LinkLost:

@@ -62,6 +62,17 @@ class Endings:
             self.notice()
         await self._settle()
 
+    async def end_of(self, owner: str, *, for_good: bool) -> None:
+        """As `Host.end_of`."""
+        for episode_id in self._episodes.of(owner):
+            if for_good:
+                self._episodes.end(episode_id, owner, self._clock())
+            else:
+                self._episodes.forget(episode_id)
+            self._answers.forget_episode(owner, episode_id)
+        self.notice()
+        await self._settle()
+
     async def end_all(self) -> None:
         """End every live episode and tell the policy; none is begun any more."""
         self._episodes.close_all()

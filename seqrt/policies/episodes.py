@@ -46,6 +46,15 @@ class Episodes:
         return len(self._live)
 
     @property
+    def most(self) -> int:
+        """How many may be live at once."""
+        return self._most
+
+    def of(self, owner: str) -> list[str]:
+        """The ids of those live now that were begun under a lease."""
+        return [session.id for session in self._live.values() if session.owner == owner]
+
+    @property
     def bytes(self) -> int:
         """What all of them hold."""
         return self._bytes
@@ -60,7 +69,7 @@ class Episodes:
 
         Args:
             episode_id: Its id.
-            owner: The key the request came with.
+            owner: The lease the request came under; "" for the worker's own key, and for none.
             now: The time.
             names_zero: Whether the request carries or names number 0.
             begun: Whether the robot has seen an answer of it.
@@ -77,7 +86,8 @@ class Episodes:
             session = self._opened(episode_id, owner, now, names_zero=names_zero, begun=begun)
         if session.owner != owner:
             raise remote_error("not_found", "there is no such episode")
-        session.begun = session.begun or names_zero
+        # Who has a lease has this worker from the first observation on: what is missing is still on its way.
+        session.begun = session.begun or names_zero or owner != ""
         session.in_parts = session.in_parts or begun
         if begun and session.fresh and not session.rebuilt:
             # A late post opened it here, its first one perhaps; the robot had its answers from somebody else.
@@ -123,6 +133,10 @@ class Episodes:
         if session is not None:
             self._close(session)
         return session
+
+    def forget(self, episode_id: str) -> None:
+        """Drop a live episode as `sweep` does an idle one."""
+        self._close(self._live[episode_id])
 
     def sweep(self, now: float) -> list[Session]:
         """Forget episodes that are idle and ids that ended long ago; returns the episodes forgotten.

@@ -153,7 +153,7 @@ class Host:
 
         Args:
             request: The post.
-            owner: The key it came with.
+            owner: The lease it came under; "" for none.
 
         Raises:
             InvalidRequest: Over the limits (413, those frames are never to be sent again), or malformed.
@@ -196,7 +196,7 @@ class Host:
         Args:
             request: The act.
             request_id: Its id; the act runs once under it.
-            owner: The key it came with.
+            owner: The lease it came under; "" for none.
             deadline_s: Seconds after which it is given up while it waits.
             source: Where its observations come from, as `moving` is told.
 
@@ -226,6 +226,25 @@ class Host:
             NotFound: The episode belongs to another key.
         """
         await self._endings.end(episode_id, owner)
+
+    async def end_of(self, owner: str, *, for_good: bool = True) -> None:
+        """End all episodes that were begun under a lease, which is over.
+
+        Args:
+            owner: The lease.
+            for_good: As `end` does; False: as one that was idle for too long, which may be sent anew under its id
+                where the policy has no state.
+        """
+        await self._endings.end_of(owner, for_good=for_good)
+
+    def episodes_of(self, owner: str) -> int:
+        """How many live episodes a lease has."""
+        return len(self._episodes.of(owner))
+
+    @property
+    def room(self) -> int:
+        """How many episodes may be live at once."""
+        return self._episodes.most
 
     def running(self, request_id: str, owner: str = "") -> dict[str, Any]:
         """Where the act of that id is: ``state`` unknown, waiting, running or answered, and for how long, ``for_s``."""

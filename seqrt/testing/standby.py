@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from seqrt.link.arriving import Listed
 from seqrt.link.doors import Door
 from seqrt.link.http import HttpLink
 from seqrt.link.workers import Workers
@@ -91,7 +92,7 @@ async def connected_to(
             link = await stack.enter_async_context(LinkTransport(app(host), **how))
             workers.append(OneOf(f"{'abcdefgh'[number]}.test:80", host, link))
         doors = [_door(worker, timeout_s) for worker in workers]
-        several = Workers(doors, timeout_s=timeout_s, keeps_state=on_lost == "stop")
+        several = Workers(Listed(doors), timeout_s=timeout_s, keeps_state=on_lost == "stop")
         try:
             handle = Policy(
                 several, await several.info(), control_hz=control_hz, timeout_s=timeout_s, offload=inline(),

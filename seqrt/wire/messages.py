@@ -209,6 +209,7 @@ class PolicyInfo(_Message, frozen=True):
         params: What acts may set, by name, as plain data.
         episodes: Whose the state of an episode is, "shared" or "own"; None where none is declared.
         embodiments: The robots of the older robot-arm contract, by name, as plain data.
+        gateway: A gateway says so of a model it has workers for: which one to go to, ``/v1/act/connect`` there tells.
     """
 
     protocol: int
@@ -226,6 +227,7 @@ class PolicyInfo(_Message, frozen=True):
     params: dict[str, dict[str, Any]] = {}
     episodes: Literal["shared", "own"] | None = None
     embodiments: dict[str, dict[str, Any]] = {}
+    gateway: bool = False
 
 
 class Health(_Message, frozen=True, omit_defaults=False):

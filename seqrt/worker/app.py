@@ -7,35 +7,38 @@ from __future__ import annotations
 
 import hmac
 import logging
-import os
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from functools import partial
-from typing import Any
-from urllib.parse import parse_qs
+from typing import Any, Final, TypeVar
 
 import anyio
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from seqrt.errors import RemoteError, WireError, code_of_status, remote_error
+from seqrt.errors import RemoteError, WireError, remote_error
 from seqrt.policies.host import Host
 from seqrt.wire.codec import decode_body
-from seqrt.wire.headers import DEADLINE_S, REQUEST_ID, parse_seconds, request_id, valid_request_id
+from seqrt.wire.headers import DEADLINE_S, parse_seconds
+from seqrt.wire.leases import LeaseEnd, LeaseRequest
 from seqrt.wire.legacy import read_act
 from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
 from seqrt.wire.messages import ActRequest, ActResponse, EpisodeEnd, Health, ObserveRequest
-from seqrt.worker.answers import Answer, Send, answer, form, refusal, send_answer
+from seqrt.worker.answers import Answer, Send, answer, refusal, send_answer
+from seqrt.worker.call import Call as _Call
+from seqrt.worker.call import unrouted
+from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.hiding import hidden
-from seqrt.worker.incoming import Disconnected, Incoming, Inflow, Receive
+from seqrt.worker.incoming import Disconnected, Inflow, Receive
+from seqrt.worker.leases import is_lease_secret
 from seqrt.worker.logline import line
 
 _log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
+M = TypeVar("M")
+
+_SERVED: Final = "POST /act, /observe, /act/episode_end, /ping, /lease, /lease/end; GET /ping, /healthz, /policy"
 
 
 def app(
@@ -45,6 +48,7 @@ def app(
     reveal: bool = False,
     environment: Collection[str] = (),
     body_bytes: int = BODY_BYTES,
+    granting: Granting | None = None,
 ) -> Starlette:
     """The worker's app.
 
@@ -55,6 +59,7 @@ def app(
             out of them.
         environment: Values that no error may tell, usually ``os.environ.values()``.
         body_bytes: The longest body that is read.
+        granting: Its leases, where somebody else needs them too.
 
     Raises:
         ValueError: The secret is empty.
@@ -66,6 +71,7 @@ def app(
         secret=secret.encode() if secret is not None else None,
         hide=environment if secret is not None and not reveal else None,
         body_bytes=body_bytes,
+        granting=granting or Granting(host, leases_for(host)),
     )
     routes = [
         Route(path, _Endpoint(worker, respond, keyed=keyed), methods=[method])
@@ -77,50 +83,55 @@ def app(
             ("POST", "/ping", worker.weigh, True),
             ("GET", "/healthz", worker.healthz, False),
             ("GET", "/policy", worker.policy, True),
+            ("POST", "/lease", worker.lease, True),
+            ("POST", "/lease/end", worker.lease_end, True),
         )
     ]
-    made = Starlette(routes=routes, exception_handlers={HTTPException: _unrouted})
+    made = Starlette(routes=routes, exception_handlers={HTTPException: unrouted(_SERVED)})
     made.router.redirect_slashes = False
     return made
 
 
-class _Call:
-    """One request: its headers, its id, the form of its answer, and what its log line says."""
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.headers = Headers(scope=scope)
-        self.path: str = scope["path"]
-        self.query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        given = self.headers.get(REQUEST_ID)
-        self.id = given if given is not None and valid_request_id(given) else request_id(os.urandom(4))
-        self.content_type = self.headers.get("content-type")
-        self.media = form(scope["method"], self.headers.get("accept"), self.content_type)
-        self.client: str = (scope.get("client") or ("",))[0]
-        self.level = logging.DEBUG
-        self.said: dict[str, object] = {}
-        self.body = Incoming(
-            receive, self.headers.get("content-length"), http_1=str(scope.get("http_version", "")).startswith("1")
-        )
-
-
 class _Worker:
-    """What the endpoints share: the host, the key, the room for bodies."""
+    """What the endpoints share: the host, the key and the leases, the room for bodies."""
 
-    def __init__(self, host: Host, *, secret: bytes | None, hide: Collection[str] | None, body_bytes: int) -> None:
+    def __init__(
+        self,
+        host: Host,
+        *,
+        secret: bytes | None,
+        hide: Collection[str] | None,
+        body_bytes: int,
+        granting: Granting,
+    ) -> None:
         self.host = host
+        self._granting = granting
         self._secret = secret
         self._hide = hide
         self._body_bytes = body_bytes
         self._inflow = Inflow(WORKER_BYTES)
 
     def check_key(self, call: _Call) -> None:
-        """Raises AuthError unless the request brings the key."""
-        if self._secret is None:
-            return
+        """Find out whose request it is: the worker's own key's (``owner`` is then ""), or a lease's.
+
+        Raises:
+            AuthError: It brings neither, where a key is asked for; or a lease's secret that is over.
+        """
         given = call.headers.getlist("authorization")
         scheme, _, key = (given[0] if len(given) == 1 else "").partition(" ")
         # Compared as bytes: text outside ASCII would make compare_digest raise.
-        if not hmac.compare_digest(key.strip().encode("latin-1"), self._secret) or scheme.lower() != "bearer":
+        brought = key.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
+        lease = self._granting.owner(brought)
+        if lease is not None:
+            call.owner = lease
+        elif is_lease_secret(brought):
+            raise remote_error(
+                "unauthenticated",
+                "this lease is over, or is of another worker or of one that was started anew",
+                hint="connect again at the gateway",
+                details={"reason": "lease"},
+            )
+        elif self._secret is not None and not hmac.compare_digest(brought, self._secret):
             raise remote_error(
                 "unauthenticated",
                 "this worker asks for a key" if not given else "this is not the worker's key",
@@ -143,18 +154,20 @@ class _Worker:
         return await self.host.act(
             request,
             request_id=call.id,
+            owner=call.owner,
             deadline_s=parse_seconds(call.headers.get(DEADLINE_S)),
             source=call.client,
         )
 
     async def observe(self, call: _Call) -> Any:
         """POST /observe."""
-        return await self.host.observe(decode_body(await self.body(call), call.content_type, ObserveRequest))
+        request = decode_body(await self.body(call), call.content_type, ObserveRequest)
+        return await self.host.observe(request, owner=call.owner)
 
     async def episode_end(self, call: _Call) -> Any:
         """POST /act/episode_end."""
         ended = decode_body(await self.body(call), call.content_type, EpisodeEnd)
-        await self.host.end(ended.episode_id)
+        await self.host.end(ended.episode_id, owner=call.owner)
         call.level, call.said = logging.INFO, {"episode": ended.episode_id}
         return {}
 
@@ -164,7 +177,7 @@ class _Worker:
         if not asked:
             return {}
         self.check_key(call)
-        return self.host.running(asked[0])
+        return self.host.running(asked[0], call.owner)
 
     async def weigh(self, call: _Call) -> Any:
         """POST /ping: takes a body, whatever it is, for whoever measures the way here."""
@@ -189,6 +202,26 @@ class _Worker:
     async def policy(self, call: _Call) -> Any:
         """GET /policy: what a robot checks before any motion."""
         return self.host.info()
+
+    async def lease(self, call: _Call) -> Any:
+        """POST /lease: for whoever places robots at this worker."""
+        request = await self._by_the_root(call, LeaseRequest)
+        granted = await self._granting.grant(request)
+        call.level, call.said = logging.DEBUG if request.renew else logging.INFO, {"lease": granted.lease}
+        return granted
+
+    async def lease_end(self, call: _Call) -> Any:
+        """POST /lease/end."""
+        ended = await self._by_the_root(call, LeaseEnd)
+        await self._granting.end(ended.lease)
+        call.level, call.said = logging.INFO, {"lease": ended.lease}
+        return {}
+
+    async def _by_the_root(self, call: _Call, type: type[M]) -> M:
+        """The message of a request that only the worker's own key may make."""
+        if call.owner:
+            raise remote_error("forbidden", "a lease grants no leases; this takes the worker's own key")
+        return decode_body(await self.body(call), call.content_type, type)
 
 
 class _Endpoint:
@@ -248,7 +281,7 @@ class _Endpoint:
             "timeout",
             f"the act was not answered within {patience_s:g} s",
             hint="ask again under the same request id: its answer is kept",
-            details={"reason": self._worker.host.running(call.id)["state"]},
+            details={"reason": self._worker.host.running(call.id, call.owner)["state"]},
         )
         return self._refused(call, error)
 
@@ -296,30 +329,3 @@ def _log_act(call: _Call, request: ActRequest, response: ActResponse) -> None:
 
 def _event(call: _Call, participle: str) -> str:
     return f"{call.path.strip('/').replace('/', '_') or 'request'}.{participle}"
-
-
-async def _unrouted(request: Request, raised: Exception) -> Response:
-    """No such route, or not with this method: a body of the table too, with HTTP's own status."""
-    status = raised.status_code if isinstance(raised, HTTPException) else 500
-    call = _Call(request.scope, request.receive)
-    known = "POST /act, /observe, /act/episode_end, /ping; GET /ping, /healthz, /policy"
-    error = remote_error(
-        code_of_status(status),
-        f"{request.method} {request.url.path[:200]} is not served here",
-        hint=f"there is {known}",
-    )
-    answered = refusal(error, call.id, status=status)
-    await call.body.drain()
-    return _Sent(answered, call.id)
-
-
-class _Sent(Response):
-    """An `Answer` where starlette wants a Response."""
-
-    def __init__(self, answered: Answer, request_id: str) -> None:
-        super().__init__()
-        self._answered = answered
-        self._request_id = request_id
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_answer(send, self._answered, self._request_id)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -21,6 +21,7 @@ from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
 from seqrt.worker.connection import App
+from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.listening import GRACE_S, listening
 from seqrt.worker.tls import Certificate
 
@@ -37,12 +38,14 @@ class Server:
         port: Its port; the one the system chose where 0 was asked for.
         policy: What serves.
         tls: The certificate it shows; None: it speaks plain HTTP.
+        leases: What grants its leases, for a gateway in the same process.
     """
 
     host: str
     port: int
     policy: Host
     tls: Certificate | None = None
+    leases: Granting | None = None
 
     @property
     def url(self) -> str:
@@ -52,6 +55,18 @@ class Server:
     def url_at(self, host: str) -> str:
         """The same, by another name of this machine."""
         return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
+
+
+class Beside(Protocol):
+    """What is served on a worker's port beside the worker: see `seqrt.gateway.together`."""
+
+    def around(self, worker: App, host: Host, leases: Granting) -> App:
+        """The app of both, made before the port is open."""
+        ...
+
+    def introduce(self, server: Server, say: Callable[[str], Any]) -> None:
+        """Say what a robot's program says to it, once the policy is ready."""
+        ...
 
 
 @asynccontextmanager
@@ -67,6 +82,7 @@ async def serving(
     start: bool = True,
     grace_s: float = GRACE_S,
     wrap: Callable[[App], App] | None = None,
+    beside: Beside | None = None,
     tls: Certificate | None = None,
 ) -> AsyncIterator[Server]:
     """Serve a policy in the caller's own loop, asyncio or trio, while the context is open.
@@ -83,6 +99,7 @@ async def serving(
             the server answers with the stages meanwhile.
         grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
         wrap: Puts another ASGI app around the worker's, to count or delay what passes.
+        beside: What is served on the same port beside it.
         tls: The certificate to show over TLS; None: plain HTTP. `seqrt.worker.self_signed` makes and keeps one.
 
     Yields:
@@ -95,7 +112,11 @@ async def serving(
         Exception: What the policy's ``load`` or ``warmup`` raise; what the body raises, never in a group.
     """
     serves = policy if isinstance(policy, Host) else Host(policy, offload=in_thread(), limits=limits, weights=weights)
-    asgi: App = worker_app(serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()))
+    granting = Granting(serves, leases_for(serves))
+    asgi: App = worker_app(
+        serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()), granting=granting
+    )
+    asgi = beside.around(asgi, serves, granting) if beside is not None else asgi
     asgi = wrap(asgi) if wrap is not None else asgi
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
@@ -108,7 +129,8 @@ async def serving(
                 if start and serves.stage != "ready":
                     await serves.start()
                 tending.start_soon(serves.tend)
-                yield Server(host, bound, serves, tls)
+                tending.start_soon(granting.tend)
+                yield Server(host, bound, serves, tls, granting)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()
@@ -129,6 +151,7 @@ async def serve(
     reveal: bool = False,
     drain_s: float = DRAIN_S,
     weights: Weights = None,
+    beside: Beside | None = None,
     tls: Certificate | None = None,
     say: Callable[[str], Any] | None = None,
 ) -> None:
@@ -145,6 +168,7 @@ async def serve(
         reveal: Send tracebacks with their file paths even where there is a secret.
         drain_s: How long live episodes may go on.
         weights: What ``{weights}`` stands for in the policy's declared constructor: a path, or one a part.
+        beside: What is served on the same port beside it.
         tls: The certificate to show over TLS; None: plain HTTP.
         say: Takes the lines meant for whoever started it; standard output when None.
 
@@ -154,13 +178,21 @@ async def serve(
         OSError: The address cannot be bound.
         Exception: What loading the policy raises.
     """
-    say = say if say is not None else _to_stdout
+    say = say if say is not None else to_stdout
     policy = load(target, weights=weights)
     failure: Exception | None = None
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with (
             serving(
-                policy, host=host, port=port, secret=secret, reveal=reveal, weights=weights, start=False, tls=tls
+                policy,
+                host=host,
+                port=port,
+                secret=secret,
+                reveal=reveal,
+                weights=weights,
+                start=False,
+                beside=beside,
+                tls=tls,
             ) as server,
             anyio.create_task_group() as tasks,
         ):
@@ -171,6 +203,8 @@ async def serve(
                 failure = raised
             else:
                 _introduce(server, secret, say)
+                if beside is not None:
+                    beside.introduce(server, say)
                 await anyio.sleep_forever()
             tasks.cancel_scope.cancel()
     if failure is not None:
@@ -207,7 +241,7 @@ async def _cancel_when_quiet(policy: Host, within_s: float, scope: anyio.CancelS
 def _introduce(server: Server, secret: str | None, say: Callable[[str], Any]) -> None:
     """Say that it is ready, with the line of the robot's program that reaches it."""
     info, tls = server.policy.info(), server.tls
-    given = f'base_url="{server.url if _is_reachable(server.host) else server.url_at(socket.gethostname())}"'
+    given = f'base_url="{server.url if is_reachable(server.host) else server.url_at(socket.gethostname())}"'
     if tls is not None and tls.pinned:
         given += f', fingerprint="{tls.fingerprint}"'
     if secret is not None:
@@ -216,7 +250,7 @@ def _introduce(server: Server, secret: str | None, say: Callable[[str], Any]) ->
     if tls is not None:
         known = "" if tls.pinned else "; robots that do not trust who signed it pin it with fingerprint="
         say(f"seqrt: its certificate's sha256 fingerprint is {tls.fingerprint}{known}")
-    if not _is_loopback(server.host):
+    if not is_loopback(server.host):
         _warn_of_the_open(server, secret, say)
 
 
@@ -227,7 +261,7 @@ def _warn_of_the_open(server: Server, secret: str | None, say: Callable[[str], A
         say("seqrt: robots on other machines do not send a key over plain http; serve with --tls")
 
 
-def _is_reachable(host: str) -> bool:
+def is_reachable(host: str) -> bool:
     """Whether a robot can be told this address: 0.0.0.0 and :: are every address and none."""
     try:
         return not ipaddress.ip_address(host).is_unspecified
@@ -235,13 +269,15 @@ def _is_reachable(host: str) -> bool:
         return True
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _to_stdout(text: str) -> None:
+def to_stdout(text: str) -> None:
+    """Say a line to whoever started this."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

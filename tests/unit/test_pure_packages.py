@@ -26,6 +26,9 @@ PURE = (
     "link/redeclared.py",
     "link/lowest.py",
     "link/standing.py",
+    "link/term.py",
+    "worker/leases.py",
+    "gateway/seats.py",
 )
 IMPURE = {
     *("time", "datetime", "sched", "signal", "random", "secrets", "uuid"),

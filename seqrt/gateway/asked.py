@@ -1,0 +1,103 @@
+"""What every endpoint of the gateway is handed: the request, and what the endpoints share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.abc
+
+from seqrt.errors import remote_error
+from seqrt.gateway.gate import Gate
+from seqrt.gateway.models import Models
+from seqrt.policies.offload import Offload
+from seqrt.wire.headers import FRAMES, JSON, MSGPACK, media_type
+from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
+from seqrt.worker.answers import form
+from seqrt.worker.call import Call
+from seqrt.worker.incoming import Inflow, Receive
+
+T = TypeVar("T")
+
+_INLINE_BYTES: Final = 256 * 1024
+"""Bodies up to this size are read on the loop: well under a millisecond, less than a thread's hand-over costs."""
+
+
+class Asked(Call):
+    """One request. It is read and answered in JSON unless it says that it is, or reads, one of our forms.
+
+    Attributes:
+        aside: Tasks that may outlive the answer: an act that is answered 504 runs on where it runs.
+        origin: Where it was asked, as the client knows it: ``http://gpu:8080``.
+    """
+
+    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, aside: anyio.abc.TaskGroup) -> None:
+        super().__init__(scope, receive)
+        media = media_type(self.content_type)
+        # Whatever else it is called: `curl -d` says that the JSON it sends is a form.
+        self.content_type = media if media in (MSGPACK, FRAMES) else JSON
+        self.media = form(scope["method"], self.headers.get("accept"), MSGPACK if media == MSGPACK else JSON)
+        self.aside = aside
+        self.origin = f"{scope.get('scheme', 'http')}://{self.headers.get('host', '')}"
+
+
+class Gateway:
+    """What the endpoints share.
+
+    Args:
+        models: The policies there are.
+        gate: Who may ask for acts.
+        offload: Where bodies too large for the loop are read.
+        wall: Seconds since 1970.
+        environment: Values that no error may tell where keys are checked, usually ``os.environ.values()``.
+        body_bytes: The longest body that is read.
+
+    Attributes:
+        models: The policies there are.
+        gate: Who may ask for acts.
+        wall: Seconds since 1970.
+        hide: Values that no error may tell; None where errors are told as they are.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        gate: Gate,
+        *,
+        offload: Offload,
+        wall: Callable[[], float],
+        environment: Collection[str] = (),
+        body_bytes: int = BODY_BYTES,
+    ) -> None:
+        self.models = models
+        self.gate = gate
+        self.wall = wall
+        self.hide = environment if gate.is_keyed else None
+        self._offload = offload
+        self._body_bytes = body_bytes
+        self._inflow = Inflow(WORKER_BYTES)
+
+    async def body(self, call: Call) -> bytes:
+        """The request's body, whole.
+
+        Raises:
+            InvalidRequest: It is compressed, or too long (413).
+            Unavailable: There is no room for it now (429), or nothing of it arrives any more (504).
+        """
+        encoding = call.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise remote_error("invalid_request", f"a body encoded as {encoding!r:.40} is not read; send it plain")
+        return await call.body.read(self._body_bytes, self._inflow, _nothing)
+
+    async def read(self, size_bytes: int, read: Callable[[], T]) -> T:
+        """Run ``read`` on the loop, or off it where what it reads is large."""
+        return read() if size_bytes <= _INLINE_BYTES else await self._offload(read)
+
+
+Respond = Callable[[Gateway, Asked], Awaitable[Any]]
+"""What answers one request: a message or a tree, which is encoded as the client reads it, or an `Answer`."""
+
+
+def _nothing() -> None:
+    """Nobody waits for a body's progress here."""

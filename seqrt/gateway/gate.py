@@ -1,0 +1,171 @@
+"""Who may ask for acts, and for how many: keys, budgets and limits in one place.
+
+`seqrt.gateway.app` enters a `Turn` for each act before it reads the body; what a robot is refused by its key alone is
+refused here, in the contract's order: 401, 402, then 429.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+from starlette.datastructures import Headers
+
+from seqrt.errors import AuthError, remote_error
+from seqrt.gateway.budget import Bucket, filled, spend
+from seqrt.gateway.keys import ANYBODY, Key, Keyring
+from seqrt.gateway.spending import Spending
+
+_HINT = "send it as `Authorization: Bearer <key>`; `seqrt keys add` on the gateway's machine makes one"
+
+
+class Gate:
+    """Lets requests in by their keys.
+
+    Args:
+        keyring: The keys; None: none is asked for.
+        spending: How many acts each key has made.
+        clock: The time, in seconds; the event loop's.
+    """
+
+    def __init__(
+        self, keyring: Keyring | None, spending: Spending, *, clock: Callable[[], float] = anyio.current_time
+    ) -> None:
+        self._keyring = keyring
+        self._spending = spending
+        self._clock = clock
+        self._buckets: dict[str, Bucket] = {}
+        self._under_way: dict[str, int] = {}
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether keys are checked."""
+        return self._keyring is not None
+
+    def key_of(self, headers: Headers) -> Key:
+        """Whose request this is.
+
+        Raises:
+            AuthError: It brings no key, or none that is known.
+        """
+        if self._keyring is None:
+            return ANYBODY
+        given = headers.getlist("authorization")
+        scheme, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
+        key = self._keyring.find(secret.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
+        if key is None:
+            what = "this gateway asks for a key" if not given else "this key is unknown here, or was revoked"
+            raise remote_error("unauthenticated", what, hint=_HINT)
+        return key
+
+    def knows(self, headers: Headers) -> bool:
+        """Whether a request brings a key that is known here."""
+        try:
+            return self.is_keyed and self.key_of(headers) is not ANYBODY
+        except AuthError:
+            return False
+
+    @contextmanager
+    def turn(self, headers: Headers) -> Iterator[Turn]:
+        """One act's way through the gateway, from its headers to its answer.
+
+        Raises:
+            AuthError: No key that is known.
+            OutOfCredit: The key's acts are spent.
+            Unavailable: The key makes too many acts a minute, or at once (429).
+        """
+        key = self.key_of(headers)
+        if key.acts is not None and self._spending.spent(key) >= key.acts:
+            raise _spent(key)
+        self._hold_at_once(key)
+        self._hold_rate(key)
+        self._under_way[key.sha256] = self._under_way.get(key.sha256, 0) + 1
+        turn = Turn(key, self._spending)
+        try:
+            yield turn
+        finally:
+            turn.over()
+            self._leave(key)
+
+    def _hold_at_once(self, key: Key) -> None:
+        if key.at_once is not None and self._under_way.get(key.sha256, 0) >= key.at_once:
+            raise remote_error(
+                "busy", f"{key.at_once} acts of this key are under way, as many as it may have", retry_after_s=1.0
+            )
+
+    def _hold_rate(self, key: Key) -> None:
+        if key.per_minute is None:
+            return
+        now = self._clock()
+        bucket = filled(self._buckets.get(key.sha256), key.per_minute, now)
+        self._buckets[key.sha256], wait_s = spend(bucket, key.per_minute)
+        if wait_s > 0:
+            raise remote_error(
+                "busy", f"this key may make {key.per_minute} acts a minute and has", retry_after_s=wait_s
+            )
+
+    def _leave(self, key: Key) -> None:
+        left = self._under_way[key.sha256] - 1
+        if left:
+            self._under_way[key.sha256] = left
+        else:
+            del self._under_way[key.sha256]
+
+
+class Turn:
+    """One act of one key.
+
+    Attributes:
+        key: Whose it is.
+    """
+
+    def __init__(self, key: Key, spending: Spending) -> None:
+        self.key = key
+        self._spending = spending
+        self._reserved = False
+
+    def must_open(self, model: str) -> None:
+        """Raises PermissionDenied unless the key opens the policy of that full id."""
+        if not self.key.opens(model):
+            raise remote_error(
+                "forbidden",
+                f"this key opens {self.key.model} alone, not {model}",
+                details={"model": model, "opens": self.key.model},
+            )
+
+    def reserve(self) -> None:
+        """Set one of the key's acts aside, right before the worker is asked.
+
+        Raises:
+            Unavailable: The last ones are under way; whether one is left is known when they are answered.
+        """
+        if self.key.acts is None:
+            return
+        if not self._spending.reserve(self.key):
+            raise remote_error("busy", "the last acts of this key's budget are under way", retry_after_s=1.0)
+        self._reserved = True
+
+    def served(self) -> int | None:
+        """Count the act; the acts the key has left, None where it has any number."""
+        if self.key.acts is None:
+            return None
+        if self._reserved:
+            self._reserved = False
+            self._spending.count(self.key)
+        return max(0, self.key.acts - self._spending.spent(self.key))
+
+    def over(self) -> None:
+        """Give back what was set aside and not needed: an act that failed costs nothing."""
+        if self._reserved:
+            self._reserved = False
+            self._spending.give_back(self.key)
+
+
+def _spent(key: Key) -> Exception:
+    return remote_error(
+        "budget_exhausted",
+        f"this key was good for {key.acts} acts, and they are spent",
+        hint="`seqrt keys add --acts N` on the gateway's machine makes another one",
+        details={"acts": key.acts},
+    )

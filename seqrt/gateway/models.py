@@ -1,0 +1,265 @@
+"""The policies a gateway stands before, by their full ids, and the links to the workers that serve them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+
+from seqrt.errors import RemoteError, SeqrtError, remote_error
+from seqrt.gateway.placing import Place
+from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of
+from seqrt.link.border import Link
+from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
+from seqrt.worker.logline import line
+
+_log = logging.getLogger(__name__)
+
+PREFIX: Final = "accounts/sequences/models/"
+
+_TRY_S: Final = 1.0
+"""How often a worker that has not said yet what it serves is asked."""
+_TIMES: Final = 3
+"""How often one worker is asked for one act, under one id."""
+
+
+def full_id(model: str) -> str:
+    """The full id of a model: ``accounts/sequences/models/<id>``, unless it holds a slash already."""
+    return model if "/" in model else PREFIX + model
+
+
+class Seat:
+    """One worker of a policy.
+
+    Args:
+        link: The way to it.
+        info: What it declares, where that is known already.
+
+    Attributes:
+        link: The way to it.
+        info: What it declares; None before it has said so.
+        under_way: Acts it is asked for now.
+        said: Why it could not be asked the last time; "" before.
+    """
+
+    def __init__(self, link: Link, info: PolicyInfo | None = None) -> None:
+        self.link = link
+        self.info = info
+        self.under_way = 0
+        self.said = ""
+
+    async def look(self) -> bool:
+        """Read what it declares; whether it said so. What it said instead is logged, once."""
+        try:
+            self.info = await self.link.info()
+        except SeqrtError as error:
+            if self.said != str(error):
+                self.said = str(error)
+                _log.warning("%s", line("worker.unreached", None, host=self.link.host, error=error))
+        else:
+            _log.info("%s", line("worker.reached", None, host=self.link.host, model=self.info.model))
+        return self.info is not None
+
+    async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
+        """One act; asked again where the worker may not have heard of it.
+
+        Raises:
+            RemoteError: What the worker answered instead.
+        """
+        self.under_way += 1
+        try:
+            outgoing = await self.link.prepare(request)
+            for _ in range(_TIMES - 1):
+                try:
+                    return await self.link.act(outgoing, request_id, _left(until))
+                except RemoteError as error:
+                    if error.details.get("reason") == "redeclared":
+                        self.info = await self.link.info()
+                    elif not is_to_be_repeated(error):
+                        raise
+            return await self.link.act(outgoing, request_id, _left(until))
+        finally:
+            self.under_way -= 1
+
+
+class Model:
+    """One policy.
+
+    Args:
+        id: Its full id.
+        links: The workers that serve it, the same at each.
+        info: What they declare, where that is known already.
+        place: Where robots go that want a worker of their own; None: nowhere.
+    """
+
+    def __init__(
+        self, id: str, links: Sequence[Link], *, info: PolicyInfo | None = None, place: Place | None = None
+    ) -> None:
+        self.id, self.place = id, place
+        self._seats = [Seat(link, info) for link in links]
+        self._served = False
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """Its workers."""
+        return self._seats
+
+    @property
+    def info(self) -> PolicyInfo | None:
+        """What it declares; None before a worker has said so."""
+        return next((seat.info for seat in self._seats if seat.info is not None), None)
+
+    def declared(self) -> PolicyInfo:
+        """What it declares.
+
+        Raises:
+            Unavailable: No worker has said so yet.
+        """
+        info = self.info
+        if info is None:
+            raise remote_error("unavailable", f"no worker of {self.id} has answered yet", retry_after_s=RETRY_S)
+        return info
+
+    def patience_s(self, asked_s: float | None) -> float:
+        """How long an act may take: the policy's ``request`` timeout, its first act's ``startup``, or what is asked."""
+        timeouts = self.declared().timeouts
+        allowed = timeouts.get("request", 300.0) if self._served else timeouts.get("startup", 1800.0)
+        return allowed if asked_s is None else min(allowed, asked_s)
+
+    async def look(self) -> None:
+        """Ask all its workers once what they declare."""
+        async with anyio.create_task_group() as tasks:
+            for seat in self._seats:
+                tasks.start_soon(seat.look)
+
+    async def tend(self) -> None:
+        """Ask those that have not answered until they do, and look after the connections. Runs until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for seat in self._seats:
+                tasks.start_soon(_tend, seat)
+
+    async def act(self, request: ActRequest, request_id: str, deadline_s: float) -> ActResponse:
+        """One act, at the worker with the fewest under way; at the next one where that cannot serve it.
+
+        Acts of this face belong to no episode: any worker is as good as another.
+
+        Raises:
+            RemoteError: As the robot is to be told.
+        """
+        until = anyio.current_time() + deadline_s
+        seats = sorted((seat for seat in self._seats if seat.info is not None), key=lambda seat: seat.under_way)
+        failure: RemoteError | None = None
+        for seat in seats:
+            try:
+                response = await seat.act(request, request_id, until)
+            except RemoteError as error:
+                told = told_of(error, self.id)
+                if told is not error:
+                    _log.warning("%s", line("act.lost", request_id, host=seat.link.host, error=error))
+                failure = told
+                if not is_worth_another(error) or anyio.current_time() >= until:
+                    break
+            else:
+                self._served = True
+                return response
+        assert failure is not None, "declared() comes first"
+        raise failure
+
+    async def aclose(self) -> None:
+        """Let go of the connections."""
+        for seat in self._seats:
+            await seat.link.aclose()
+
+
+class Models:
+    """All of them.
+
+    Args:
+        models: In any order.
+    """
+
+    def __init__(self, models: Sequence[Model] = ()) -> None:
+        self._models = {model.id: model for model in models}
+
+    def add(self, model: Model) -> None:
+        """One more."""
+        self._models[model.id] = model
+
+    def all(self) -> list[Model]:
+        """All of them, by their ids."""
+        return [self._models[id] for id in sorted(self._models)]
+
+    async def look(self) -> None:
+        """Ask all workers once what they declare."""
+        async with anyio.create_task_group() as tasks:
+            for model in self.all():
+                tasks.start_soon(model.look)
+
+    async def tend(self) -> None:
+        """Look after the connections to all workers. Runs until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for model in self.all():
+                tasks.start_soon(model.tend)
+
+    async def aclose(self) -> None:
+        """Let go of the connections."""
+        for model in self.all():
+            await model.aclose()
+
+    def find(self, name: str) -> Model:
+        """The model of a full or short id.
+
+        Raises:
+            NotFound: There is none.
+        """
+        found = self._models.get(full_id(name))
+        if found is None:
+            raise remote_error(
+                "not_found",
+                f"there is no model {name!r:.200} here",
+                hint="GET /v1/models lists those there are",
+                details={"model": full_id(name)[:200]},
+            )
+        return found
+
+
+def listed(model: Model) -> dict[str, Any]:
+    """One line of ``GET /v1/models``; null where the policy does not say, or no worker has answered yet."""
+    info = model.info
+    robot = next(iter(info.embodiments.values()), {}) if info is not None else {}
+    action = robot.get("action", {})
+    actions = (info.actions if info is not None else None) or {}
+    return {
+        "id": model.id,
+        "endpoint": "act",
+        "architecture": info.model if info is not None else "",
+        "robot": action.get("robot"),
+        "action_dim": action.get("action_dim"),
+        "action_horizon": actions.get("open_loop_horizon"),
+        "control_hz": action.get("control_frequency_hz", actions.get("hz")),
+        "camera_views": list(views_of(info)),
+    }
+
+
+def views_of(info: PolicyInfo | None, robot: str | None = None) -> Mapping[str, Any]:
+    """The cameras a policy declares, by view: those of one robot, of its only or first one, or of its streams."""
+    if info is None:
+        return {}
+    embodiment = info.embodiments.get(robot) if robot is not None else next(iter(info.embodiments.values()), None)
+    if embodiment is not None:
+        return dict((embodiment.get("observation") or {}).get("cameras") or {})
+    streams = (info.observations or {}).get("streams") or {}
+    return {key: stream["camera"] for key, stream in streams.items() if stream.get("camera")}
+
+
+async def _tend(seat: Seat) -> None:
+    while seat.info is None:
+        if not await seat.look():
+            await anyio.sleep(_TRY_S)
+    await seat.link.tend(lambda _: None)
+
+
+def _left(until: float) -> float:
+    return max(0.001, until - anyio.current_time())

@@ -1,0 +1,401 @@
+"""Where a robot's episodes go: `Place` is the seam; `FixedWorkers` stands behind it where the workers are known.
+
+A single worker, two of them, and a cluster later all answer the same question: which worker, under which lease. What
+travels afterwards goes straight to that worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+import anyio
+
+from seqrt.errors import Gone, LinkLost, RemoteError, Unavailable, remote_error
+from seqrt.gateway.seats import ASK_AGAIN_S, Seats, Standing
+from seqrt.wire.leases import LeaseGranted, LeaseRequest
+from seqrt.wire.messages import PolicyInfo
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+ASK_S: Final = 1.0
+"""How long a worker may take to grant a lease before the next one is asked: the robot waits, and gives two seconds."""
+_DOWN_S: Final = 2.0
+"""A worker that did not answer is asked after the others for so long."""
+_RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """Who asks for a worker.
+
+    Attributes:
+        who: Whose key it came with; "" where none is asked for.
+        session: The robot's own name for itself.
+    """
+
+    who: str
+    session: str
+
+    @property
+    def lease(self) -> str:
+        """The id of its lease: the same at each gateway, and after one was started anew; nobody else's."""
+        return "r-" + hashlib.sha256(f"{len(self.who)}.{self.who}.{self.session}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where its observations and acts go.
+
+    Attributes:
+        url: The worker.
+        fingerprint: The sha256 of its certificate, where robots pin it.
+        lease: The lease's id.
+        secret: What requests under it bring.
+        epoch: The generation of worker and secret.
+        ttl_s: How long it holds from now.
+        expires_at: The same as a time of day.
+        leaving: The worker drains: the robot's next episode goes elsewhere.
+    """
+
+    url: str
+    fingerprint: str | None
+    lease: str
+    secret: str = field(repr=False)
+    epoch: int
+    ttl_s: float
+    expires_at: str
+    leaving: bool = False
+
+
+class Place(Protocol):
+    """Places robots that want one policy."""
+
+    async def info(self) -> PolicyInfo:
+        """What the policy declares.
+
+        Raises:
+            Unavailable: No worker can be asked.
+        """
+        ...
+
+    async def place(self, robot: Robot, *, move: bool = False) -> Placed:
+        """A worker for the robot: the one it has, where that lives and takes episodes; else another one.
+
+        Args:
+            robot: Who asks.
+            move: It cannot go on where it is: another one, if there is another.
+
+        Raises:
+            Unavailable: None is free or ready. ``warming``: one will be; ``details.queue_position``: it is in line.
+        """
+        ...
+
+    async def keep(self, robot: Robot, epoch: int | None = None) -> Placed | None:
+        """Renew its lease; it is never moved.
+
+        Args:
+            robot: Who asks.
+            epoch: Of the worker it is at, where it has said so: what it has elsewhere is given back.
+
+        Returns:
+            None where it has none any more.
+
+        Raises:
+            Unavailable: Its worker cannot be asked now.
+        """
+        ...
+
+    async def release(self, robot: Robot) -> None:
+        """It is done: its lease ends, or its place in line."""
+        ...
+
+    async def position(self, robot: Robot) -> int | None:
+        """Its place in line, 1 for the front; None for one that is not in it."""
+        ...
+
+    async def ready(self) -> None:
+        """Return when a robot that comes now is placed; raises `Unavailable` as `place` would."""
+        ...
+
+
+class Site(Protocol):
+    """One worker, as a gateway reaches it."""
+
+    @property
+    def url(self) -> str:
+        """What robots connect to."""
+        ...
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the certificate that robots pin."""
+        ...
+
+    async def info(self) -> PolicyInfo:
+        """What it declares."""
+        ...
+
+    async def ready(self) -> None:
+        """Return when it serves; raises `Unavailable` while it loads or drains."""
+        ...
+
+    async def grant(self, request: LeaseRequest) -> LeaseGranted:
+        """Grant or renew a lease, as ``POST /lease`` does."""
+        ...
+
+    async def end(self, lease: str) -> None:
+        """End one."""
+        ...
+
+
+class FixedWorkers:
+    """A few workers that serve one policy, known beforehand: the one with the fewest robots gets the next.
+
+    A robot stays where it is as long as that worker lives; one that drains keeps the robots whose episodes are live,
+    and gets no new ones. There is no scheduler here: who needs more has a cluster do it, behind the same `Place`.
+
+    Args:
+        sites: The workers.
+        seats: Who sits where, and who is in line.
+        ttl_s: How long a lease lasts; None: as each worker says.
+        clock: The time, in seconds.
+    """
+
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        *,
+        seats: Seats | None = None,
+        ttl_s: float | None = None,
+        clock: Callable[[], float] = anyio.current_time,
+    ) -> None:
+        if not sites:
+            raise ValueError("a gateway needs a worker")
+        self._sites = list(sites)
+        self._seats = seats if seats is not None else Seats(len(sites))
+        self._ttl_s, self._clock = ttl_s, clock
+        self._down_until = [0.0] * len(sites)
+        self._coming = [0] * len(sites)  # robots that a worker has been asked for, and has not answered
+        self._epochs: list[int | None] = [None] * len(sites)
+        self._info: PolicyInfo | None = None
+        self._begun_at: float | None = None
+
+    async def info(self) -> PolicyInfo:
+        """What the first worker that answers declares."""
+        if self._info is None:
+            self._info = await self._first(lambda site: site.info())
+        return self._info
+
+    async def ready(self) -> None:
+        """Return when one of them is."""
+        await self._first(lambda site: site.ready())
+
+    async def place(self, robot: Robot, *, move: bool = False) -> Placed:
+        """As `Place.place`."""
+        now = self._clock()
+        held = await self._held(robot, now)
+        if held is not None and not move:
+            kept = await self._kept(robot, held)
+            if kept is not None:
+                return kept
+        standing = self._seats.ask(robot.lease, now)
+        refusals = list[RemoteError]()
+        for number in self._order(now, last=held if move else None):
+            if not standing.may_sit:
+                break
+            granted = await self._granted(number, robot, refusals)
+            if granted is not None:
+                self._seats.sit(robot.lease, number, until=now + granted.ttl_s, epoch=granted.epoch)
+                return self._placed(number, granted)
+        raise self._refused(robot, standing, refusals)
+
+    async def keep(self, robot: Robot, epoch: int | None = None) -> Placed | None:
+        """As `Place.keep`."""
+        now = self._clock()
+        held = await self._held(robot, now, epoch)
+        if held is None:
+            return None
+        granted = await self._renewed(held, robot)
+        if granted is None:
+            self._seats.leave(robot.lease)
+            return None
+        self._seats.sit(robot.lease, held, until=now + granted.ttl_s, epoch=granted.epoch)
+        if epoch is not None:
+            await self._end(robot, self._seats.others_of(robot.lease))
+        return self._placed(held, granted)
+
+    async def release(self, robot: Robot) -> None:
+        """As `Place.release`."""
+        await self._end(robot, self._seats.all_of(robot.lease))
+        self._seats.leave(robot.lease)
+
+    async def position(self, robot: Robot) -> int | None:
+        """As `Place.position`."""
+        return self._seats.position(robot.lease, self._clock())
+
+    # Where the robot is.
+
+    async def _held(self, robot: Robot, now: float, epoch: int | None = None) -> int | None:
+        """The worker it sits at; None where it sits nowhere."""
+        if self._begun_at is None:
+            self._begun_at = now
+        held = self._seats.of(robot.lease, now, epoch)
+        if held is not None or not self._may_be_from_before(now):
+            return held
+        for number in self._order(now, last=None):  # it may have a lease that a gateway before this one granted
+            if self._down_until[number] > now:
+                continue
+            try:
+                granted = await self._renewed(number, robot)
+            except Unavailable:
+                continue
+            if granted is not None and epoch in (None, granted.epoch):
+                self._seats.sit(robot.lease, number, until=now + granted.ttl_s, epoch=granted.epoch)
+                return number
+        return None
+
+    def _may_be_from_before(self, now: float) -> bool:
+        idle_s = 300.0 if self._info is None else self._info.timeouts.get("episode_idle", 300.0)
+        return now - (self._begun_at or now) <= (self._ttl_s or idle_s)
+
+    async def _kept(self, robot: Robot, held: int) -> Placed | None:
+        """The worker it has, where that takes its next episode or has one of it that is live."""
+        try:
+            granted = await self._renewed(held, robot)
+        except Unavailable:
+            return None
+        if granted is None or (granted.draining and not granted.episodes):
+            return None
+        self._seats.sit(robot.lease, held, until=self._clock() + granted.ttl_s, epoch=granted.epoch)
+        return self._placed(held, granted)
+
+    async def _renewed(self, number: int, robot: Robot) -> LeaseGranted | None:
+        try:
+            return await self._asked(number, LeaseRequest(lease=robot.lease, ttl_s=self._ttl_s, renew=True))
+        except Gone:
+            return None
+
+    async def _end(self, robot: Robot, numbers: Sequence[int]) -> None:
+        """End its leases there, within a moment: they end by themselves too."""
+        for number in numbers:
+            with anyio.move_on_after(ASK_S):
+                try:
+                    await self._sites[number].end(robot.lease)
+                except RemoteError as error:
+                    logger.debug("a lease was not ended at %s: %s", self._sites[number].url, error)
+
+    # Where the next one goes.
+
+    def _order(self, now: float, last: int | None) -> list[int]:
+        """The workers, in the order they are asked in: those that answered, the emptiest first; ``last`` at the end."""
+        taken = [sat + coming for sat, coming in zip(self._seats.taken(now), self._coming, strict=True)]
+        return sorted(
+            range(len(self._sites)),
+            key=lambda number: (number == last, self._down_until[number] > now, taken[number], number),
+        )
+
+    async def _granted(self, number: int, robot: Robot, refusals: list[RemoteError]) -> LeaseGranted | None:
+        self._coming[number] += 1
+        try:
+            granted = await self._asked(number, LeaseRequest(lease=robot.lease, ttl_s=self._ttl_s))
+        except Unavailable as error:
+            refusals.append(error)
+            return None
+        finally:
+            self._coming[number] -= 1
+        return None if granted.draining and not granted.episodes else granted
+
+    async def _asked(self, number: int, request: LeaseRequest) -> LeaseGranted:
+        try:
+            with anyio.fail_after(ASK_S):
+                granted = await self._sites[number].grant(request)
+        except TimeoutError as error:
+            self._down_until[number] = self._clock() + _DOWN_S
+            raise remote_error("unavailable", f"a worker did not answer within {ASK_S:g} s") from error
+        except LinkLost:
+            self._down_until[number] = self._clock() + _DOWN_S
+            raise
+        except (Unavailable, Gone):
+            raise
+        except RemoteError as error:  # between gateway and worker: none of the robot's doing
+            logger.error("%s grants no lease to this gateway: %s", self._sites[number].url, error)
+            raise remote_error("upstream_error", "a worker grants no lease to this gateway") from error
+        self._down_until[number] = 0.0
+        if self._epochs[number] != granted.epoch:  # it was started anew, and may serve something else by now
+            self._epochs[number], self._info = granted.epoch, None
+        return granted
+
+    def _refused(self, robot: Robot, standing: Standing, refusals: Sequence[RemoteError]) -> RemoteError:
+        """Why the robot cannot sit down: all is full, or what there is loads, or nothing is there."""
+        for error in refusals:
+            if isinstance(error, Unavailable) and error.warming:
+                self._seats.leave(robot.lease)
+                return error.again()
+        full = any(error.code == "busy" for error in refusals)
+        if not full and standing.may_sit:
+            self._seats.leave(robot.lease)
+            why = "; ".join(error.detail for error in refusals) or "all of them drain"
+            return remote_error("unavailable", f"no worker takes a robot now ({why})", retry_after_s=_RETRY_S)
+        return _full(self._seats.wait(robot.lease, self._clock()))
+
+    def _placed(self, number: int, granted: LeaseGranted) -> Placed:
+        site = self._sites[number]
+        return Placed(
+            url=site.url,
+            fingerprint=site.fingerprint,
+            lease=granted.lease,
+            secret=granted.secret,
+            epoch=granted.epoch,
+            ttl_s=granted.ttl_s,
+            expires_at=granted.expires_at,
+            leaving=granted.draining,
+        )
+
+    async def _first(self, ask: Callable[[Site], Awaitable[T]]) -> T:
+        """What the first worker answers that answers; else what the last one said."""
+        refused: RemoteError | None = None
+        for number in self._order(self._clock(), last=None):
+            try:
+                with anyio.fail_after(ASK_S):
+                    return await ask(self._sites[number])
+            except RemoteError as error:
+                if refused is None or not refused.retryable or error.code == "warming":
+                    refused = error
+            except TimeoutError:
+                self._down_until[number] = self._clock() + _DOWN_S
+        if refused is None or isinstance(refused, LinkLost):
+            why = "" if refused is None else f": {refused.detail}"
+            raise remote_error("unavailable", f"no worker answers{why}", retry_after_s=_RETRY_S)
+        raise refused.again()
+
+
+def _full(standing: Standing) -> RemoteError:
+    """What a robot is told that finds every seat taken."""
+    if standing.position is None:
+        return remote_error(
+            "busy", "every seat at the workers is taken", retry_after_s=ASK_AGAIN_S, details={"reason": "full"}
+        )
+    waited_s = round(standing.waited_s, 1)
+    if standing.is_over:
+        return remote_error(
+            "timeout",
+            f"no seat was free in {waited_s:g} s",
+            hint="more workers, or connect again",
+            details={"reason": "queue_timeout", "waited_s": waited_s},
+        )
+    return remote_error(
+        "unavailable",
+        f"every seat at the workers is taken; this robot is number {standing.position} in line",
+        retry_after_s=ASK_AGAIN_S,
+        details={
+            "reason": "in_line",
+            "queue_position": standing.position,
+            "queued_s": waited_s,
+            "queue_timeout_s": standing.most_s,
+        },
+    )
