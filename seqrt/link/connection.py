@@ -27,8 +27,9 @@ import httpcore
 
 from seqrt.link.heard import sent
 from seqrt.link.network import CLOSE_S
-from seqrt.link.sending import PlainEncoder, head_of, length_of
+from seqrt.link.sending import head_of, length_of
 from seqrt.link.tcp import is_over
+from seqrt.wire.heads import PlainEncoder
 
 _STREAMS: Final = 100
 """What a server is believed to take at once until it says so: RFC 9113 (6.5.2) recommends no smaller number."""

@@ -161,7 +161,8 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Marker, start and end of each segment, up to the first scan's header."""
     at = 2
     for _ in range(_MOST_SEGMENTS):
-        at += _fill_bytes(data[at : at + _MOST_FILL])
+        if data[at + 1 : at + 2] == b"\xff":
+            at += _fill_bytes(data[at : at + _MOST_FILL])
         if len(data) < at + 4 or data[at] != 0xFF:
             raise broken(f"a JPEG cut off or broken at byte {at}")
         marker, end = data[at + 1], at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")

@@ -130,7 +130,7 @@ class Tasks:
         except Exception:
             _log.exception("%s", line("app.failed", None))
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(SEND_STALL_S):
+            with anyio.move_on_after(SEND_STALL_S, shield=True):
                 await send(None)
 
 

@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+import h2.config
 import h2.events
 import h2.exceptions
+import h2.frame_buffer
 import h2.settings
 import priority
 from hypercorn.events import Closed
 from hypercorn.protocol.events import Body, EndBody, Response
 from hypercorn.protocol.h2 import H2Protocol
+
+from seqrt.wire.heads import PlainEncoder, plain_fields
 
 STREAM_WINDOW: Final = 16 * 2**20
 CONNECTION_WINDOW: Final = 64 * 2**20
@@ -25,6 +29,15 @@ PRIORITY_STREAMS: Final = 8192
 
 _DEFAULT_WINDOW: Final = 65_535
 _Codes = h2.settings.SettingCodes
+
+
+class _Frames(h2.frame_buffer.FrameBuffer):  # type: ignore[misc]
+    """Frames as they come, not written out: h2 says each of them to a log nobody keeps, all its bytes in hex."""
+
+    def __next__(self) -> Any:
+        frame = super().__next__()
+        frame._body_repr = str
+        return frame
 
 
 class WorkerH2(H2Protocol):  # type: ignore[misc]  # hypercorn is followed by no type checker
@@ -43,6 +56,15 @@ class WorkerH2(H2Protocol):  # type: ignore[misc]  # hypercorn is followed by no
         )
         # h2 reads these when it is made, before the settings above are there.
         self.connection.max_inbound_frame_size = FRAME_BYTES
+        self.connection.incoming_buffer = _Frames(server=True)
+        # Heads of answers are made in `_send_head`, as they have to be; those of requests are held against the rules.
+        self.connection.config = h2.config.H2Configuration(
+            client_side=False,
+            header_encoding=None,
+            validate_outbound_headers=False,
+            normalize_outbound_headers=False,
+        )
+        self.connection.encoder = PlainEncoder()
         self._held: dict[int, bytes] = {}
         # Its default is 1000, and streams that are ending still count: a full connection would break.
         self.priority = priority.PriorityTree(maximum_streams=PRIORITY_STREAMS)
@@ -124,7 +146,8 @@ class WorkerH2(H2Protocol):  # type: ignore[misc]  # hypercorn is followed by no
             self.priority.remove_stream(stream_id)
 
     def _send_head(self, event: Any) -> None:
-        head = [(b":status", b"%d" % event.status_code), *event.headers, *self.config.response_headers("h2")]
+        fields = plain_fields([*event.headers, *self.config.response_headers("h2")])
+        head = [(b":status", b"%d" % event.status_code), *fields]
         # Raised where the stream or the connection was closed meanwhile: nobody reads the answer.
         with suppress(h2.exceptions.ProtocolError):
             self.connection.send_headers(event.stream_id, head)

@@ -87,16 +87,21 @@ class Incoming:
         taken, size, chunks = announced or 0, 0, []
         inflow.take(taken)
         try:
-            while not self._ended:
-                chunk = await self._next()
-                size += len(chunk)
-                if size > most:
-                    raise _too_large(size, most)
-                if size > taken:
-                    inflow.take(size - taken)
-                    taken = size
-                chunks.append(chunk)
-                moved()
+            with anyio.move_on_after(BODY_STALL_S) as patience:
+                while not self._ended:
+                    chunk = await self._next()
+                    size += len(chunk)
+                    if size > most:
+                        raise _too_large(size, most)
+                    if size > taken:
+                        inflow.take(size - taken)
+                        taken = size
+                    chunks.append(chunk)
+                    moved()
+                    if not self._ended:
+                        patience.deadline = anyio.current_time() + BODY_STALL_S
+            if not self._ended:
+                raise _stalled()
         finally:
             inflow.give(taken)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -108,21 +113,26 @@ class Incoming:
             return
         try:
             while not self._ended and left > 0:
-                left -= len(await self._next())
+                with anyio.move_on_after(BODY_STALL_S) as patience:
+                    left -= len(await self._next())
+                if patience.cancelled_caught:
+                    return
         except Exception:  # whatever it is, the refusal has been decided
             return
 
     async def _next(self) -> bytes:
         self._begun = True
-        with anyio.move_on_after(BODY_STALL_S):
-            message = await self._receive()
-            if message["type"] != "http.request":
-                raise Disconnected
-            self._ended = not message.get("more_body", False)
-            chunk = bytes(message.get("body", b""))
-            self.received += len(chunk)
-            return chunk
-        raise remote_error("timeout", f"nothing of the body arrived for {BODY_STALL_S:g} s")
+        message = await self._receive()
+        if message["type"] != "http.request":
+            raise Disconnected
+        self._ended = not message.get("more_body", False)
+        chunk = bytes(message.get("body", b""))
+        self.received += len(chunk)
+        return chunk
+
+
+def _stalled() -> Exception:
+    return remote_error("timeout", f"nothing of the body arrived for {BODY_STALL_S:g} s")
 
 
 def _length(text: str | None) -> int | None:
