@@ -14,10 +14,12 @@ from seqrt.policies.call import embodiment_of, keywords_of
 from seqrt.policies.declaration import Declaration
 from seqrt.policies.episodes import Episodes, gone
 from seqrt.policies.inference import Inference
+from seqrt.policies.job import Job
 from seqrt.policies.limits import HostLimits
-from seqrt.policies.line import Job, Line, out_of_time
+from seqrt.policies.line import Line, out_of_time
 from seqrt.policies.movement import Movement
 from seqrt.policies.session import Session, frames_missing
+from seqrt.policies.turns import dry_in_s
 from seqrt.wire.codec import encode, require_one_of
 from seqrt.wire.messages import ActRequest, ActResponse, AskPlan, Frame
 
@@ -107,6 +109,7 @@ class Acts:
         embodiment_of(self._declaration, request)
         previous = request.plan.previous if request.plan is not None else None
         session, step = self._entered(request, record.owner)
+        dry_at = record.since + dry_in_s(request.plan, first=bool(session.id) and session.taken < 0)
         if session.acts >= self._limits.acts_an_episode:
             raise remote_error("busy", f"{session.acts} acts of this episode are waiting", retry_after_s=_RETRY_S)
         session.acts += 1
@@ -116,7 +119,7 @@ class Acts:
             before = session.last_step if previous is None else previous
             await self._wait_for_frames(session, step, before, until, source)
             alike = (request.embodiment, {name: keywords[name] for name in self._declaration.params})
-            job = Job(request, session, step, before, keywords, alike=alike, record=record)
+            job = Job(request, session, step, before, keywords, alike=alike, record=record, dry_at=dry_at)
             job.passed = self._inference.is_passed(session, step, before)
             if not job.passed:
                 await self._line.pass_through(job, until, self._inference.serve)
