@@ -108,6 +108,8 @@ class Acts:
         keywords = keywords_of(self._declaration, request)
         embodiment_of(self._declaration, request)
         previous = request.plan.previous if request.plan is not None else None
+        if request.episode_id is not None and not (request.plan is not None and request.plan.begun):
+            await self._wait_for_place(request.episode_id, record.owner, until)
         session, step = self._entered(request, record.owner)
         dry_at = record.since + dry_in_s(request.plan, first=bool(session.id) and session.taken < 0)
         if session.acts >= self._limits.acts_an_episode:
@@ -135,6 +137,17 @@ class Acts:
             if request.episode_id is None:
                 self._episodes.release(session)
 
+    async def _wait_for_place(self, episode_id: str, owner: str, until: float) -> None:
+        """Wait until a new episode has a place, where there are so many and no more."""
+        episodes, places = self._episodes, self._episodes.places
+        if not (places.wait_s and episodes.waits(episode_id, owner)):
+            return
+        until = min(until, self._clock() + places.wait_s)
+        with places.waiting((owner, episode_id)):
+            while episodes.waits(episode_id, owner) and (left_s := until - self._clock()) > 0:
+                with anyio.move_on_after(left_s):
+                    await places.news()
+
     def _entered(self, request: ActRequest, owner: str) -> tuple[Session, int]:
         """The act's episode, with the observation it carries stored there, and its step."""
         carried = request.inputs is not UNSET
@@ -159,6 +172,7 @@ class Acts:
         """An act without an episode: its own inputs are all there is."""
         if self._declaration.stateful:
             raise remote_error("invalid_request", "this policy has state: an act needs an episode_id")
+        self._episodes.must_be_open()
         session = Session("", owner, self._declaration.observations, self._limits, self._clock())
         session.begun = True
         step = request.seq or 0

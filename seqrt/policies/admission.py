@@ -1,4 +1,4 @@
-"""Who is let in: acts whose turn would come in time, episodes for whose acts there is room. Numbers in, a refusal out.
+"""Which acts are let into the line: those whose turn would come in time. Numbers in, a refusal out.
 
 What is refused is refused at once: the sooner a robot hears of it, the more it can do about it, and nobody who is
 served waits for somebody who is not.
@@ -6,7 +6,6 @@ served waits for somebody who is not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +17,6 @@ from seqrt.policies.waitlist import Waitlist
 RETRY_S: Final = 1.0
 """When to come again where nothing better is known."""
 _LEAST_RETRY_S: Final = 0.05
-FULL: Final = 0.9
-"""Share of its time a worker may be wanted before new episodes are refused; the rest is for what comes unevenly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +30,6 @@ class Running:
 
     size: int = 0
     began_at: float = 0.0
-
-
-def is_full(rates: Sequence[float], *, episodes: int, most: int, durations: CallDurations) -> bool:
-    """Whether one more episode would ask for more of the worker than there is.
-
-    Args:
-        rates: Acts a second of live episodes that have asked more than once.
-        episodes: Live episodes; those not in ``rates`` are taken to ask as often as those are on the average.
-        most: Acts in one call.
-        durations: What calls take.
-    """
-    call_s = durations.of(most)
-    if call_s is None or not rates:
-        return False  # nothing is known: what an episode costs is found out by having one
-    usual = sum(rates) / len(rates)
-    wanted = sum(rates) + usual * (max(0, episodes - len(rates)) + 1)
-    return wanted * call_s / most > FULL
 
 
 class Admission:

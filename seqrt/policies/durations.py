@@ -16,16 +16,16 @@ _ENOUGH: Final = 2
 
 
 class CallDurations:
-    """Recent durations of calls, by size.
+    """Recent durations of calls, by size."""
 
-    Args:
-        infer_s: How long one act alone took when it was measured at the start; None where it was not.
-    """
-
-    def __init__(self, infer_s: float | None = None) -> None:
+    def __init__(self) -> None:
         self._recent: dict[int, deque[float]] = {}
-        self._known: dict[int, float] = {} if infer_s is None else {1: infer_s}
+        self._known: dict[int, float] = {}
         self._line: tuple[float, float] | None = None
+
+    def measured(self, infer_s: float) -> None:
+        """So long one act alone took when it was tried at the start; it counts until calls have said more."""
+        self._known.setdefault(1, infer_s)
 
     def add(self, size: int, seconds: float) -> None:
         """A call of ``size`` acts took so long."""

@@ -21,6 +21,7 @@ from seqrt.policies.endings import Endings
 from seqrt.policies.inference import Inference
 from seqrt.policies.info import episodes_of, info_of, line_of
 from seqrt.policies.limits import HostLimits
+from seqrt.policies.load import Load
 from seqrt.policies.offload import Offload
 from seqrt.policies.readiness import Readiness, Stage
 from seqrt.policies.sample import Sampled
@@ -59,8 +60,8 @@ class Host:
         self._stopped = False
         copies = copies_of(policy, declared, most=limits.copies, weights=weights)
         self._answers = answers = Answers(limits)
-        self._episodes = episodes = episodes_of(declared, limits, copies)
-        line = line_of(declared, clock)
+        self._line = line = line_of(declared, clock)
+        self._episodes = episodes = episodes_of(declared, limits, copies, line.is_full)
         self._inference = inference = Inference(
             declared, copies=copies, offload=offload, episodes=episodes, answers=answers, clock=clock
         )
@@ -97,16 +98,42 @@ class Host:
     def statistics(self) -> dict[str, int]:
         """What it holds: episodes, acts waiting or running, bytes of observations and of answers.
 
-        And what became of acts so far: ``inferred``, and ``stale``, not served since a newer one was there.
+        And what became of acts so far: ``inferred`` in so many ``calls``, ``late`` ones begun when their robot was dry,
+        ``stale`` ones not served since a newer one was there, ``refused`` ones whose turn would not have come in time.
         """
+        line = self._line.statistics()
         return {
             "episodes": len(self._episodes),
+            "episodes_waiting": len(self._episodes.places),
             "acts": self._acts.count,
+            "waiting": line.waiting,
+            "running": line.running,
             "frame_bytes": self._episodes.bytes,
             "answer_bytes": self._answers.bytes,
             "inferred": self._inference.count,
+            "calls": line.calls,
+            "late": line.late,
             "stale": self._inference.stale,
+            "refused": line.refused,
         }
+
+    def load(self) -> Load:
+        """What it has to do now: whether there is room for another episode, and how long its acts would wait."""
+        line, episodes = self._line.statistics(), self._episodes
+        return Load(
+            episodes=len(episodes),
+            most_episodes=episodes.most,
+            episodes_waiting=len(episodes.places),
+            full=episodes.full,
+            draining=episodes.closed,
+            acts_waiting=line.waiting,
+            acts_running=line.running,
+            wait_s=line.wait_s,
+        )
+
+    def position(self, request_id: str, owner: str = "") -> int | None:
+        """The place in line of the act of that id, 1 for whoever is next; None where it does not wait for its turn."""
+        return self._line.position(request_id, owner)
 
     @property
     def sampled(self) -> Sampled | None:
@@ -122,6 +149,8 @@ class Host:
             Exception: What the methods raise; likewise.
         """
         await self._readiness.start()
+        if self.sampled is not None:
+            self._line.durations.measured(self.sampled.infer_s)
 
     async def tend(self) -> None:
         """End idle episodes when their time is over, and tell the policy. Runs until cancelled.
@@ -142,7 +171,7 @@ class Host:
     def drain(self) -> None:
         """Begin no new episodes (503, ``details.reason`` "draining"); live ones go on."""
         self._readiness.drain()
-        self._episodes.closed = True
+        self._episodes.close()
 
     async def quiet(self) -> None:
         """Wait until no episode is live and no act runs; idle ones end meanwhile. The caller bounds it."""

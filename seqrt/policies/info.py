@@ -10,6 +10,7 @@ from seqrt.policies.declaration import Declaration
 from seqrt.policies.episodes import Episodes
 from seqrt.policies.limits import HostLimits
 from seqrt.policies.line import Line
+from seqrt.policies.places import Places
 from seqrt.wire.messages import PROTOCOL, PolicyInfo
 
 ACTS_IN_FLIGHT: Final = 8
@@ -47,15 +48,20 @@ def _at_once(declared: Declaration) -> int:
     return concurrency.max_concurrent if concurrency is not None else 1
 
 
-def episodes_of(declared: Declaration, limits: HostLimits, copies: Copies) -> Episodes:
+def episodes_of(declared: Declaration, limits: HostLimits, copies: Copies, is_full: Callable[[int], bool]) -> Episodes:
     """As many episodes as have a copy; without state, or with it in ``episode.state``, as many as there is room for."""
-    apart = declared.stateful and declared.written.episodes != "shared"
+    written = declared.written
+    apart = declared.stateful and written.episodes != "shared"
     return Episodes(
         declared.observations,
         limits,
         idle_s=declared.timeouts.episode_idle,
         stateful=declared.stateful,
-        most=copies.most if apart else limits.episodes,
+        places=Places(
+            copies.most if apart else limits.episodes,
+            wait_s=written.queue_timeout_s if written.on_full == "queue" else 0.0,
+        ),
+        is_full=is_full,
     )
 
 

@@ -10,7 +10,6 @@ hands the lead on when its call is over. Whose turn it is decides `seqrt.policie
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import anyio
 
@@ -19,29 +18,10 @@ from seqrt.policies.admission import Admission, Running
 from seqrt.policies.durations import CallDurations
 from seqrt.policies.gathering import begin_at
 from seqrt.policies.job import Job
+from seqrt.policies.load import LineStatistics
 from seqrt.policies.rhythm import Rhythms
+from seqrt.policies.room import Room
 from seqrt.policies.waitlist import Waitlist
-
-
-@dataclass(frozen=True)
-class LineStatistics:
-    """What the line is like.
-
-    Attributes:
-        waiting: Acts that wait for their turn.
-        running: Acts in the call that runs.
-        calls: Calls so far.
-        late: Acts whose call began when their robot was dry already.
-        refused: Acts sent away, since their turn would not have come in time or did not.
-        wait_s: How long an act that came now would wait, were it the last; None where it is not known what calls take.
-    """
-
-    waiting: int
-    running: int
-    calls: int
-    late: int
-    refused: int
-    wait_s: float | None
 
 
 class Line:
@@ -56,7 +36,6 @@ class Line:
 
     Attributes:
         durations: What calls take, as learnt.
-        rhythms: When acts come, as learnt.
     """
 
     def __init__(self, *, most: int, rejects: bool, queue_s: float, freshest: bool, clock: Callable[[], float]) -> None:
@@ -70,7 +49,8 @@ class Line:
         self._stirred = anyio.Event()
         self._calls = self._late = 0
         self.durations = CallDurations()
-        self.rhythms = Rhythms()
+        self._rhythms = Rhythms()
+        self._room = Room(most=most, durations=self.durations, rhythms=self._rhythms)
         self._admission = Admission(most=most, rejects=rejects, queue_s=queue_s, durations=self.durations)
 
     async def pass_through(self, job: Job, until: float, serve: Callable[[list[Job]], Awaitable[None]]) -> None:
@@ -142,6 +122,10 @@ class Line:
                 return 1 + self._waiting.ahead_of(job)
         return None
 
+    def is_full(self, episodes: int) -> bool:
+        """Whether one more episode beside so many would be one too many."""
+        return self._room.is_full(episodes, self._clock())
+
     def statistics(self) -> LineStatistics:
         """A snapshot."""
         waiting = len(self._waiting)
@@ -149,7 +133,7 @@ class Line:
         return LineStatistics(waiting, self._running.size, self._calls, self._late, self._admission.refused, wait_s)
 
     def _join(self, job: Job, now: float) -> None:
-        self.rhythms.heard(job.session, now)
+        self._rhythms.heard(job.session, now)
         self._waiting.add(job)
         self._choose()
         if self._gathers_since is not None:
@@ -181,16 +165,16 @@ class Line:
             return now
         if self._gathers_since is None:
             self._gathers_since = now
-        if any(job.alike != leader.alike for job in self._waiting):
-            return now  # it waits for this call to be over
         here = {leader.session, *(job.session for job in self._waiting)}
+        if len(here) >= self._most or any(job.alike != leader.alike for job in self._waiting):
+            return now  # full; or one of them waits for this call to be over
         return begin_at(
             now,
             since=self._gathers_since,
             dry_at=min(job.place.dry_at for job in (leader, *self._waiting)),
             count=len(here),
             most=self._most,
-            expected=self.rhythms.expected(now, here),
+            expected=self._rhythms.expected(now, here),
             durations=self.durations,
         )
 
@@ -202,7 +186,7 @@ class Line:
             job.pass_by()
         self._running = running = Running(len(batch), self._clock())
         self._calls += 1
-        self._late += sum(job.place.dry_at < running.began_at for job in batch)
+        self._late += sum(job.place.arrived_at < job.place.dry_at < running.began_at for job in batch)
         try:
             # Whoever asked may leave: the policy's code cannot be stopped, and what it answers is kept.
             with anyio.CancelScope(shield=True):
@@ -217,6 +201,8 @@ class Line:
             job.done.set()
         now, began_at = self._clock(), self._running.began_at
         self._waiting.account(batch, began_at, now)
+        for job in batch:
+            self._room.answered(job.place, now)
         self.durations.add(len(batch), now - began_at)
         self._running = Running()
         self._free()

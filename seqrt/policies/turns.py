@@ -10,7 +10,7 @@ So no act is overtaken by one that came more than `MOST_SLACK_S` + `MOST_DEBT_S`
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -43,7 +43,7 @@ class Place:
     dry_at: float
 
 
-class Waits(Protocol):
+class Waits(Hashable, Protocol):
     """What has a place in line."""
 
     @property
@@ -97,18 +97,29 @@ class Turns(Generic[W]):
         counts_from = min(max(arrived_at, self._paid_until.get(place.who, arrived_at)), arrived_at + MOST_DEBT_S)
         return counts_from + min(max(0.0, place.dry_at - arrived_at), MOST_SLACK_S)
 
-    def order(self, waiting: Iterable[W]) -> list[W]:
+    def first(self, waiting: Mapping[W, float]) -> W:
+        """Whose turn it is of those that wait, each with when it is `due`; there has to be one."""
+        first = min(waiting, key=waiting.__getitem__)
+        for one in waiting:
+            if one.place.episode == first.place.episode:
+                first = self._rather(first, one)
+        return first
+
+    def order(self, waiting: Mapping[W, float]) -> list[W]:
         """Of each episode the act to be served next, in order; those due at once in the order they are handed in.
 
         An episode stands where the one of its acts stands that is due first: a newer one, of a robot that asks often,
         neither loses that place nor makes it better.
+
+        Args:
+            waiting: The acts that wait, each with when it is `due`.
         """
         turns: dict[Hashable, tuple[float, W]] = {}
-        for one in waiting:
-            due, before = self.due(one.place), turns.get(one.place.episode)
-            if before is not None:
-                due, one = min(due, before[0]), self._rather(before[1], one)
-            turns[one.place.episode] = due, one
+        for one, due in waiting.items():
+            before = turns.get(one.place.episode)
+            turns[one.place.episode] = (
+                (due, one) if before is None else (min(due, before[0]), self._rather(before[1], one))
+            )
         return [one for _, one in sorted(turns.values(), key=_due)]
 
     def served(self, whose: Collection[Hashable], *, began_at: float, now: float, sharing: int) -> None:
@@ -132,7 +143,7 @@ class Turns(Generic[W]):
     def _rather(self, one: W, other: W) -> W:
         newer, older = (one, other) if one.place.step > other.place.step else (other, one)
         if one.place.step == other.place.step:
-            return one  # asked about twice: the one that came first
+            return one  # asked about twice: the one that is there already
         return newer if self._freshest else older
 
 

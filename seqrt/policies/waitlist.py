@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Iterator
 
 from seqrt.policies.job import Job
 from seqrt.policies.turns import Turns
@@ -20,7 +20,7 @@ class Waitlist:
         self._most = most
         self._freshest = freshest
         self._turns: Turns[Job] = Turns(freshest=freshest)
-        self._waiting: list[Job] = []
+        self._waiting: dict[Job, float] = {}  # each with when it is due
 
     def __len__(self) -> int:
         """How many wait."""
@@ -32,26 +32,26 @@ class Waitlist:
 
     def add(self, job: Job) -> None:
         """It waits from now on."""
-        self._waiting.append(job)
+        self._waiting[job] = self._turns.due(job.place)
 
     def remove(self, job: Job) -> None:
         """It waits no longer."""
-        self._waiting.remove(job)
+        del self._waiting[job]
 
     def take_next(self) -> Job:
         """Whose turn it is; it waits no longer. There has to be one."""
-        job = self._waiting[0] if len(self._waiting) == 1 else self._turns.order(self._waiting)[0]
-        self._waiting.remove(job)
+        job = self._turns.first(self._waiting)
+        del self._waiting[job]
         return job
 
     def is_next(self, job: Job) -> bool:
         """Whether it would be the turn of ``job``, which does not wait now, if it did."""
-        return not self._waiting or self._turns.order([job, *self._waiting])[0] is job
+        return self._turns.first({job: self._turns.due(job.place), **self._waiting}) is job
 
     def ahead_of(self, job: Job) -> int:
         """Episodes, not the act's own, whose turn comes before that of ``job``, which may wait or not."""
         due = self._turns.due(job.place)
-        before = {other.session for other in self._waiting if self._turns.due(other.place) <= due}
+        before = {other.session for other, its_due in self._waiting.items() if its_due <= due}
         return len(before - {job.session})
 
     def take_along(self, first: Job) -> list[Job]:
@@ -62,7 +62,7 @@ class Waitlist:
                 break
             if job.session is not first.session and job.alike == first.alike:
                 batch.append(job)
-                self._waiting.remove(job)
+                del self._waiting[job]
         return batch
 
     def take_passed(self, batch: list[Job]) -> list[Job]:
@@ -72,11 +72,14 @@ class Waitlist:
         steps = {job.session: job.step for job in batch}
         passed = [job for job in self._waiting if job.step < steps.get(job.session, -1)]
         for job in passed:
-            self._waiting.remove(job)
+            del self._waiting[job]
         return passed
 
     def account(self, batch: list[Job], began_at: float, now: float) -> None:
         """A call is over: whoever was in it took of its share, if others wait."""
-        whose: Collection[Hashable] = [job.place.who for job in batch]
+        whose = [job.place.who for job in batch]
         sharing = len({*whose, *(job.place.who for job in self._waiting)}) if self._waiting else 1
         self._turns.served(whose, began_at=began_at, now=now, sharing=sharing)
+        for job in self._waiting:
+            if job.place.who in whose:  # it owes more than before
+                self._waiting[job] = self._turns.due(job.place)

@@ -45,7 +45,8 @@ def test_a_size_is_known_after_two_calls_and_a_slow_first_one_is_not_believed():
 
 
 def test_what_was_measured_at_the_start_counts_until_calls_say_more():
-    durations = CallDurations(0.25)
+    durations = CallDurations()
+    durations.measured(0.25)
     assert durations.of(1) == 0.25
     durations.add(1, 0.2)
     durations.add(1, 0.2)

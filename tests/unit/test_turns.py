@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
@@ -22,9 +23,16 @@ def act(episode: str, step: int = 0, at: float = 0.0, dry_in: float = 0.0, who: 
     return Act(Place(episode, who or episode, step, at, at + dry_in))
 
 
+def ordered(turns: Turns[Act], acts: Iterable[Act]) -> list[Act]:
+    waiting = {one: turns.due(one.place) for one in acts}
+    order = turns.order(waiting)
+    assert not order or turns.first(waiting) is order[0]
+    return order
+
+
 def order(*acts: Act, freshest: bool = True) -> list[str]:
     turns: Turns[Act] = Turns(freshest=freshest)
-    return [f"{one.place.episode}{one.place.step}" for one in turns.order(acts)]
+    return [f"{one.place.episode}{one.place.step}" for one in ordered(turns, acts)]
 
 
 def test_the_robot_that_runs_dry_first_is_served_first():
@@ -75,8 +83,8 @@ def test_how_long_a_robot_has_is_what_it_says_less_the_network_and_a_guess_where
 def test_whoever_took_more_than_its_share_of_a_worker_that_others_want_stands_back():
     turns: Turns[Act] = Turns(freshest=True)
     turns.served(["a"], began_at=0.0, now=0.1, sharing=4)
-    assert [one.place.episode for one in turns.order([act("a", at=0.1), act("b", at=0.3)])] == ["b", "a"]
-    assert [one.place.episode for one in turns.order([act("a", at=0.1), act("b", at=0.5)])] == ["a", "b"]
+    assert [one.place.episode for one in ordered(turns, [act("a", at=0.1), act("b", at=0.3)])] == ["b", "a"]
+    assert [one.place.episode for one in ordered(turns, [act("a", at=0.1), act("b", at=0.5)])] == ["a", "b"]
 
 
 def test_nobody_owes_anything_for_a_worker_that_nobody_else_wanted():
@@ -115,14 +123,14 @@ def test_whatever_was_said_and_owed_no_act_is_overtaken_by_one_that_came_later_t
     for who, took_s, sharing in calls:
         turns.served([who], began_at=now, now=now + took_s, sharing=sharing)
         now += took_s
-    ordered = turns.order(acts)
-    assert {one.place.episode for one in ordered} == {one.place.episode for one in acts}
-    assert len(ordered) == len({one.place.episode for one in acts})
+    in_turn = ordered(turns, acts)
+    assert {one.place.episode for one in in_turn} == {one.place.episode for one in acts}
+    assert len(in_turn) == len({one.place.episode for one in acts})
     oldest: dict[object, float] = {}
     for one in acts:
         oldest[one.place.episode] = min(one.place.arrived_at, oldest.get(one.place.episode, math.inf))
-    for index, one in enumerate(ordered):
-        for behind in ordered[index + 1 :]:
+    for index, one in enumerate(in_turn):
+        for behind in in_turn[index + 1 :]:
             assert oldest[one.place.episode] <= oldest[behind.place.episode] + MOST_SLACK_S + MOST_DEBT_S + 1e-9
 
 
@@ -131,8 +139,8 @@ def test_whatever_was_said_and_owed_no_act_is_overtaken_by_one_that_came_later_t
 def test_asking_again_neither_costs_a_robot_its_place_nor_makes_it_better(acts, at):
     turns: Turns[Act] = Turns(freshest=True)
     more = act("a", 99, at=101.0 + at)  # after all others, and standing, as it says
-    before = [one.place.episode for one in turns.order(acts)]
-    after = [one.place.episode for one in turns.order([*acts, more])]
+    before = [one.place.episode for one in ordered(turns, acts)]
+    after = [one.place.episode for one in ordered(turns, [*acts, more])]
     if "a" in before and min(turns.due(one.place) for one in acts if one.place.episode == "a") <= turns.due(more.place):
         assert after == before
 
@@ -164,7 +172,7 @@ def simulate(robots: list[Robot], call_s: float, until: float) -> None:
         if not waiting:
             now = min(robot.next_at for robot in robots)
             continue
-        first = turns.order(waiting.values())[0]
+        first = ordered(turns, waiting.values())[0]
         robot = next(robot for robot in robots if robot.name == first.place.episode)
         del waiting[robot.name]
         began, now = now, now + call_s
