@@ -108,9 +108,7 @@ class Acts:
         keywords = keywords_of(self._declaration, request)
         embodiment_of(self._declaration, request)
         previous = request.plan.previous if request.plan is not None else None
-        if request.episode_id is not None and not (request.plan is not None and request.plan.begun):
-            await self._wait_for_place(request.episode_id, record.owner, until)
-        session, step = self._entered(request, record.owner)
+        session, step = await self._enter(request, record.owner, until)
         dry_at = record.since + dry_in_s(request.plan, first=bool(session.id) and session.taken < 0)
         if session.acts >= self._limits.acts_an_episode:
             raise remote_error("busy", f"{session.acts} acts of this episode are waiting", retry_after_s=_RETRY_S)
@@ -137,16 +135,18 @@ class Acts:
             if request.episode_id is None:
                 self._episodes.release(session)
 
-    async def _wait_for_place(self, episode_id: str, owner: str, until: float) -> None:
-        """Wait until a new episode has a place, where there are so many and no more."""
-        episodes, places = self._episodes, self._episodes.places
-        if not (places.wait_s and episodes.waits(episode_id, owner)):
-            return
+    async def _enter(self, request: ActRequest, owner: str, until: float) -> tuple[Session, int]:
+        """As `_entered`, once there is a place for a new episode, where there are so many and no more."""
+        episodes, places, key = self._episodes, self._episodes.places, (owner, request.episode_id or "")
+        lost = request.plan is not None and request.plan.begun
+        if lost or not (request.episode_id and places.wait_s and episodes.waits(key)):
+            return self._entered(request, owner)
         until = min(until, self._clock() + places.wait_s)
-        with places.waiting((owner, episode_id)):
-            while episodes.waits(episode_id, owner) and (left_s := until - self._clock()) > 0:
+        with places.waiting(key):
+            while episodes.waits(key) and (left_s := until - self._clock()) > 0:
                 with anyio.move_on_after(left_s):
                     await places.news()
+            return self._entered(request, owner)
 
     def _entered(self, request: ActRequest, owner: str) -> tuple[Session, int]:
         """The act's episode, with the observation it carries stored there, and its step."""

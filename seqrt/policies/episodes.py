@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
+import anyio
+
 from seqrt.errors import RemoteError, remote_error
 from seqrt.observation.declaration import Observations
 from seqrt.policies.limits import HostLimits
-from seqrt.policies.places import Places
+from seqrt.policies.places import Key, Places
 from seqrt.policies.session import Session
 
 _RETRY_S = 1.0
@@ -27,7 +29,7 @@ class Episodes:
 
     Attributes:
         places: As given.
-        closed: No new ones are begun, see `close`.
+        closing: Set when no new ones are begun any more, see `close`.
         over: Episodes that ended and had acts, until the policy has been told.
     """
 
@@ -50,8 +52,13 @@ class Episodes:
         self._bytes = 0
         self._is_full = is_full
         self.places = places
-        self.closed = False
+        self.closing = anyio.Event()
         self.over: deque[Session] = deque()
+
+    @property
+    def closed(self) -> bool:
+        """No new ones are begun."""
+        return self.closing.is_set()
 
     def __len__(self) -> int:
         """Episodes live now."""
@@ -78,10 +85,9 @@ class Episodes:
         live = len(self._live)
         return live + len(self.places) >= self.most or self._is_full(live)
 
-    def waits(self, episode_id: str, owner: str) -> bool:
+    def waits(self, key: Key) -> bool:
         """Whether an act waits that would begin this episode: every place is taken, or others wait for it already."""
-        key = owner, episode_id
-        if self.closed or episode_id in self._live or key in self._ended or len(self._live) >= self._limits.episodes:
+        if self.closed or key[1] in self._live or key in self._ended or len(self._live) >= self._limits.episodes:
             return False  # `enter` says what is to be said
         return len(self._live) + self.places.ahead_of(key) >= self.places.most
 
@@ -173,7 +179,7 @@ class Episodes:
 
     def close(self) -> None:
         """Begin no new ones any more."""
-        self.closed = True
+        self.closing.set()
         self.places.tell()
 
     def close_all(self) -> None:

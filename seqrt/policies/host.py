@@ -169,9 +169,18 @@ class Host:
         await self._readiness.shut_down()
 
     def drain(self) -> None:
-        """Begin no new episodes (503, ``details.reason`` "draining"); live ones go on."""
+        """Begin no new episodes (503, ``details.reason`` "draining"); live ones go on.
+
+        Raises:
+            Unavailable: It is still being loaded, or failed to: there is nothing to drain.
+        """
+        self._readiness.must_be_ready()
         self._readiness.drain()
         self._episodes.close()
+
+    async def draining(self) -> None:
+        """Wait until it begins no new episodes any more, whoever had it `drain`."""
+        await self._episodes.closing.wait()
 
     async def quiet(self) -> None:
         """Wait until no episode is live and no act runs; idle ones end meanwhile. The caller bounds it."""

@@ -9,6 +9,7 @@ import hmac
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
@@ -77,6 +78,7 @@ def app(
             ("POST", "/ping", worker.weigh, True),
             ("GET", "/healthz", worker.healthz, False),
             ("GET", "/policy", worker.policy, True),
+            ("POST", "/drain", worker.drain, True),
         )
     ]
     made = Starlette(routes=routes, exception_handlers={HTTPException: _unrouted})
@@ -190,6 +192,14 @@ class _Worker:
         """GET /policy: what a robot checks before any motion."""
         return self.host.info()
 
+    async def drain(self, call: _Call) -> Any:
+        """POST /drain: what a signal does, for whoever is on another machine; with the worker's own key alone."""
+        if self._secret is None:
+            raise remote_error("forbidden", "a worker without a key is drained by a signal: SIGTERM or Ctrl-C")
+        self.host.drain()
+        call.level = logging.INFO
+        return asdict(self.host.load())
+
 
 class _Endpoint:
     """One route as an ASGI app: key, body, answer, error body, log line."""
@@ -301,7 +311,7 @@ async def _unrouted(request: Request, raised: Exception) -> Response:
     """No such route, or not with this method: a body of the table too, with HTTP's own status."""
     status = raised.status_code if isinstance(raised, HTTPException) else 500
     call = _Call(request.scope, request.receive)
-    known = "POST /act, /observe, /act/episode_end, /ping; GET /ping, /healthz, /policy"
+    known = "POST /act, /observe, /act/episode_end, /ping, /drain; GET /ping, /healthz, /policy"
     error = remote_error(
         code_of_status(status),
         f"{request.method} {request.url.path[:200]} is not served here",
