@@ -10,10 +10,8 @@ import anyio
 from seqrt.errors import RemoteError, remote_error
 from seqrt.observation.declaration import Observations
 from seqrt.policies.limits import HostLimits
-from seqrt.policies.places import Key, Places
+from seqrt.policies.places import Key, Places, draining, no_place
 from seqrt.policies.session import Session
-
-_RETRY_S = 1.0
 
 
 class Episodes:
@@ -208,12 +206,7 @@ class Episodes:
     def must_be_open(self) -> None:
         """Raises Unavailable (503, ``details.reason`` "draining") where nothing new is begun."""
         if self.closed:
-            raise remote_error(
-                "unavailable",
-                "the worker is draining and begins no new episodes",
-                retry_after_s=_RETRY_S,
-                details={"reason": "draining"},
-            )
+            raise draining()
 
     def _must_have_room(self, owner: str, episode_id: str) -> None:
         live, ahead = len(self._live), self.places.ahead_of((owner, episode_id))
@@ -235,12 +228,6 @@ class Episodes:
             self.over.append(session)
         session.tell()
         self.places.tell()
-
-
-def no_place(why: str, ahead: int) -> RemoteError:
-    """The 429 of a new episode that has so many before it."""
-    detail, position = f"the worker begins no further episode: {why}", {"position": ahead + 1}
-    return remote_error("busy", detail, retry_after_s=_RETRY_S, details=position)
 
 
 def _taken(most: int) -> str:

@@ -19,7 +19,7 @@ from seqrt.policies.copies import copies_of
 from seqrt.policies.declaration import Declaration, declaration_of
 from seqrt.policies.endings import Endings
 from seqrt.policies.inference import Inference
-from seqrt.policies.info import episodes_of, info_of, line_of
+from seqrt.policies.info import episodes_of, info_of, line_of, load_of, statistics_of
 from seqrt.policies.limits import HostLimits
 from seqrt.policies.load import Load
 from seqrt.policies.offload import Offload
@@ -101,35 +101,11 @@ class Host:
         And what became of acts so far: ``inferred`` in so many ``calls``, ``late`` ones begun when their robot was dry,
         ``stale`` ones not served since a newer one was there, ``refused`` ones whose turn would not have come in time.
         """
-        line = self._line.statistics()
-        return {
-            "episodes": len(self._episodes),
-            "episodes_waiting": len(self._episodes.places),
-            "acts": self._acts.count,
-            "waiting": line.waiting,
-            "running": line.running,
-            "frame_bytes": self._episodes.bytes,
-            "answer_bytes": self._answers.bytes,
-            "inferred": self._inference.count,
-            "calls": line.calls,
-            "late": line.late,
-            "stale": self._inference.stale,
-            "refused": line.refused,
-        }
+        return statistics_of(self._line.statistics(), self._episodes, self._acts, self._answers, self._inference)
 
     def load(self) -> Load:
         """What it has to do now: whether there is room for another episode, and how long its acts would wait."""
-        line, episodes = self._line.statistics(), self._episodes
-        return Load(
-            episodes=len(episodes),
-            most_episodes=episodes.most,
-            episodes_waiting=len(episodes.places),
-            full=episodes.full,
-            draining=episodes.closed,
-            acts_waiting=line.waiting,
-            acts_running=line.running,
-            wait_s=line.wait_s,
-        )
+        return load_of(self._line.statistics(), self._episodes)
 
     def position(self, request_id: str, owner: str = "") -> int | None:
         """The place in line of the act of that id, 1 for whoever is next; None where it does not wait for its turn."""

@@ -7,6 +7,10 @@ from contextlib import contextmanager
 
 import anyio
 
+from seqrt.errors import RemoteError, remote_error
+
+_RETRY_S = 1.0
+
 Key = tuple[str, str]
 """Owner and id of an episode."""
 
@@ -57,3 +61,15 @@ class Places:
         """A place may be free, or none will be: wake those that wait."""
         self._news.set()
         self._news = anyio.Event()
+
+
+def no_place(why: str, ahead: int) -> RemoteError:
+    """The 429 of a new episode that has so many before it."""
+    detail, position = f"the worker begins no further episode: {why}", {"position": ahead + 1}
+    return remote_error("busy", detail, retry_after_s=_RETRY_S, details=position)
+
+
+def draining() -> RemoteError:
+    """The 503 of what would be new where nothing new is begun."""
+    detail, reason = "the worker is draining and begins no new episodes", {"reason": "draining"}
+    return remote_error("unavailable", detail, retry_after_s=_RETRY_S, details=reason)
