@@ -171,6 +171,13 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
         "--gateway", action="store_true", help="serve the gateway's JSON face too, on the same port under /v1"
     )
     _key_arguments(parser, "with --gateway: ")
+    parser.add_argument(
+        "--drain-s",
+        type=_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long live episodes may go on after the first signal, or POST /drain (default %(default)g)",
+    )
     _tls_arguments(parser.add_argument_group("TLS"))
     parser.set_defaults(command=_serve)
 
@@ -226,6 +233,7 @@ def _serve(options: argparse.Namespace) -> int:
                 port=options.port,
                 secret=beside.secret if beside is not None else secret,
                 weights=options.weights,
+                drain_s=options.drain_s,
                 beside=beside,
                 tls=certificate,
                 metrics_port=options.metrics_port,
@@ -402,12 +410,20 @@ def _seed(text: str) -> int:
 
 
 def _milliseconds(text: str) -> float:
+    return _duration(text, "is no latency: milliseconds from 0")
+
+
+def _seconds(text: str) -> float:
+    return _duration(text, "is no duration: seconds from 0")
+
+
+def _duration(text: str, wrong: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no latency: milliseconds from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} {wrong}")
     return value
 
 

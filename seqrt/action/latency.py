@@ -143,6 +143,11 @@ class Latencies:
         """g: median time at the worker; before any answer what `/policy` measured; None where neither is known."""
         return quantile(self._serving, 0.5) if self._serving else self._infer_s
 
+    def network_s(self) -> float | None:
+        """What of an answer's latency is not the worker's (p90); it has to be done so much before the plan is dry."""
+        high_s, serving_s = self.high_s(), self.serving_s()
+        return None if high_s is None or serving_s is None else max(0.0, high_s - serving_s)
+
     def covers(self) -> tuple[int, int] | None:
         """p98 of the last 100 covers, in all and beyond the spare; None below 20 samples, where they say too little."""
         if len(self._covers) < _RECENT:

@@ -14,10 +14,12 @@ from seqrt.policies.call import embodiment_of, keywords_of
 from seqrt.policies.declaration import Declaration
 from seqrt.policies.episodes import Episodes, gone
 from seqrt.policies.inference import Inference
+from seqrt.policies.job import Job
 from seqrt.policies.limits import HostLimits
-from seqrt.policies.line import Job, Line, out_of_time
+from seqrt.policies.line import Line, out_of_time
 from seqrt.policies.movement import Movement
 from seqrt.policies.session import Session, frames_missing
+from seqrt.policies.turns import dry_in_s
 from seqrt.watching.passage import Passage
 from seqrt.wire.codec import encode, require_one_of
 from seqrt.wire.messages import ActRequest, ActResponse, AskPlan, Frame
@@ -111,7 +113,8 @@ class Acts:
         keywords = keywords_of(self._declaration, request)
         embodiment_of(self._declaration, request)
         previous = request.plan.previous if request.plan is not None else None
-        session, step = self._entered(request, record.owner)
+        session, step = await self._enter(request, record.owner, until)
+        dry_at = record.since + dry_in_s(request.plan, first=bool(session.id) and session.taken < 0)
         if session.acts >= self._limits.acts_an_episode:
             raise remote_error("busy", f"{session.acts} acts of this episode are waiting", retry_after_s=_RETRY_S)
         session.acts += 1
@@ -122,7 +125,9 @@ class Acts:
             passage.enter("frames")
             await self._wait_for_frames(session, step, before, until, source)
             alike = (request.embodiment, {name: keywords[name] for name in self._declaration.params})
-            job = Job(request, session, step, before, keywords, alike=alike, record=record, passage=passage)
+            job = Job(
+                request, session, step, before, keywords, alike=alike, record=record, dry_at=dry_at, passage=passage
+            )
             job.passed = self._inference.is_passed(session, step, before)
             if not job.passed:
                 passage.enter("queue")
@@ -138,6 +143,19 @@ class Acts:
             self._episodes.touch(session, self._clock())
             if request.episode_id is None:
                 self._episodes.release(session)
+
+    async def _enter(self, request: ActRequest, owner: str, until: float) -> tuple[Session, int]:
+        """As `_entered`, once there is a place for a new episode, where there are so many and no more."""
+        episodes, places, key = self._episodes, self._episodes.places, (owner, request.episode_id or "")
+        lost = request.plan is not None and request.plan.begun
+        if lost or not (request.episode_id and places.wait_s and episodes.waits(key)):
+            return self._entered(request, owner)
+        until = min(until, self._clock() + places.wait_s)
+        with places.waiting(key):
+            while episodes.waits(key) and (left_s := until - self._clock()) > 0:
+                with anyio.move_on_after(left_s):
+                    await places.news()
+            return self._entered(request, owner)
 
     def _entered(self, request: ActRequest, owner: str) -> tuple[Session, int]:
         """The act's episode, with the observation it carries stored there, and its step."""
@@ -163,6 +181,7 @@ class Acts:
         """An act without an episode: its own inputs are all there is."""
         if self._declaration.stateful:
             raise remote_error("invalid_request", "this policy has state: an act needs an episode_id")
+        self._episodes.must_be_open()
         session = Session("", owner, self._declaration.observations, self._limits, self._clock())
         session.begun = True
         step = request.seq or 0

@@ -10,7 +10,7 @@ from seqrt.policies.arm_limits import Held, clipped
 from seqrt.policies.continuity import taken_apart
 from seqrt.policies.declaration import Declaration
 from seqrt.policies.failures import policy_error
-from seqrt.policies.line import Job
+from seqrt.policies.job import Job
 from seqrt.policies.running import Outcome
 from seqrt.wire.messages import ActResponse, AnswerPlan
 

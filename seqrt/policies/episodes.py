@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Callable
+
+import anyio
 
 from seqrt.errors import RemoteError, remote_error
 from seqrt.observation.declaration import Observations
 from seqrt.policies.limits import HostLimits
+from seqrt.policies.places import Key, Places, draining, no_place
 from seqrt.policies.session import Session
 from seqrt.watching.logline import line
 
 _log = logging.getLogger(__name__)
-
-_RETRY_S = 1.0
 
 
 class Episodes:
@@ -24,15 +26,24 @@ class Episodes:
         limits: What may be held.
         idle_s: How long an episode of which nothing is heard is kept.
         stateful: Whether the policy has state: then none that was lost can go on.
-        most: How many may be live at once; `HostLimits.episodes` where that is less.
+        places: How many may be live at once, and those that wait; `HostLimits.episodes` where that is less.
+        is_full: Whether one more beside so many live ones would be one too many, as far as the policy's time goes.
 
     Attributes:
-        closed: No new ones are begun.
+        places: As given.
+        closing: Set when no new ones are begun any more, see `close`.
         over: Episodes that ended and had acts, until the policy has been told.
     """
 
     def __init__(
-        self, observations: Observations | None, limits: HostLimits, *, idle_s: float, stateful: bool, most: int
+        self,
+        observations: Observations | None,
+        limits: HostLimits,
+        *,
+        idle_s: float,
+        stateful: bool,
+        places: Places,
+        is_full: Callable[[int], bool] = lambda episodes: False,
     ) -> None:
         self._observations = observations
         self._limits = limits
@@ -41,18 +52,19 @@ class Episodes:
         self._live: OrderedDict[str, Session] = OrderedDict()
         self._ended: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._bytes = 0
-        self._most = min(most, limits.episodes)
-        self.closed = False
+        self._is_full = is_full
+        self.places = places
+        self.closing = anyio.Event()
         self.over: deque[Session] = deque()
+
+    @property
+    def closed(self) -> bool:
+        """No new ones are begun."""
+        return self.closing.is_set()
 
     def __len__(self) -> int:
         """Episodes live now."""
         return len(self._live)
-
-    @property
-    def most(self) -> int:
-        """How many may be live at once."""
-        return self._most
 
     def of(self, owner: str) -> list[str]:
         """The ids of those live now that were begun under a lease."""
@@ -67,6 +79,23 @@ class Episodes:
     def spare_bytes(self) -> int:
         """What they may hold in addition."""
         return self._limits.worker_bytes - self._bytes
+
+    @property
+    def most(self) -> int:
+        """How many may be live at once."""
+        return min(self.places.most, self._limits.episodes)
+
+    @property
+    def full(self) -> bool:
+        """Whether a new one would be refused, or wait."""
+        live = len(self._live)
+        return live + len(self.places) >= self.most or self._is_full(live)
+
+    def waits(self, key: Key) -> bool:
+        """Whether an act waits that would begin this episode: every place is taken, or others wait for it already."""
+        if self.closed or key[1] in self._live or key in self._ended or len(self._live) >= self._limits.episodes:
+            return False  # `enter` says what is to be said
+        return len(self._live) + self.places.ahead_of(key) >= self.places.most
 
     def enter(self, episode_id: str, owner: str, now: float, *, names_zero: bool, begun: bool) -> Session:
         """The episode a request belongs to, begun or rebuilt where rule 9 says so.
@@ -159,9 +188,14 @@ class Episodes:
             self._close(session, "idle")
         return idle
 
+    def close(self) -> None:
+        """Begin no new ones any more."""
+        self.closing.set()
+        self.places.tell()
+
     def close_all(self) -> None:
         """End every live episode; none is begun any more."""
-        self.closed = True
+        self.close()
         for session in list(self._live.values()):
             self._close(session, "stopped")
 
@@ -175,20 +209,26 @@ class Episodes:
         lost = begun and not names_zero
         if begun:
             self._must_be_rebuildable()
-        if self.closed:
-            raise remote_error(
-                "unavailable",
-                "the worker is draining and begins no new episodes",
-                retry_after_s=_RETRY_S,
-                details={"reason": "draining"},
-            )
-        if len(self._live) >= self._most:
-            what = "it has no room" if not self._stateful else _full(self._most)
-            raise remote_error("busy", f"the worker begins no further episode: {what}", retry_after_s=_RETRY_S)
+        self.must_be_open()
+        self._must_have_room(owner, episode_id)
         session = Session(episode_id, owner, self._observations, self._limits, now)
         session.rebuilt = session.lost = lost
         self._live[episode_id] = session
         return session
+
+    def must_be_open(self) -> None:
+        """Raises Unavailable (503, ``details.reason`` "draining") where nothing new is begun."""
+        if self.closed:
+            raise draining()
+
+    def _must_have_room(self, owner: str, episode_id: str) -> None:
+        live, ahead = len(self._live), self.places.ahead_of((owner, episode_id))
+        if live >= self._limits.episodes:
+            raise no_place("it has no room", ahead)
+        if live + ahead >= self.places.most:
+            raise no_place(_taken(self.places.most), ahead)
+        if self._is_full(live):
+            raise no_place("those that are live want all its time", ahead)
 
     def _must_be_rebuildable(self) -> None:
         if self._stateful:
@@ -200,6 +240,7 @@ class Episodes:
         if session.episode is not None:
             self.over.append(session)
         session.tell()
+        self.places.tell()
         _say_ended(session, why)
 
 
@@ -211,7 +252,7 @@ def _say_ended(session: Session, why: str) -> None:
         _log.info("%s", line("episode.ended", None, episode=session.id, why=why, acts=acts, for_s=for_s))
 
 
-def _full(most: int) -> str:
+def _taken(most: int) -> str:
     return f"its policy has state and serves {'one episode' if most == 1 else f'{most} episodes'} at a time"
 
 

@@ -20,8 +20,9 @@ from seqrt.policies.copies import copies_of
 from seqrt.policies.declaration import Declaration, declaration_of
 from seqrt.policies.endings import Endings
 from seqrt.policies.inference import Inference
-from seqrt.policies.info import episodes_of, info_of, line_of
+from seqrt.policies.info import episodes_of, info_of, line_of, load_of, statistics_of
 from seqrt.policies.limits import HostLimits
+from seqrt.policies.load import Load
 from seqrt.policies.offload import Offload
 from seqrt.policies.readiness import Readiness, Stage
 from seqrt.policies.sample import Sampled
@@ -65,8 +66,8 @@ class Host:
         self.watch = Watch(loop_clock if clock is anyio.current_time else lambda: clock)
         copies = copies_of(policy, declared, most=limits.copies, weights=weights)
         self._answers = answers = Answers(limits)
-        self._episodes = episodes = episodes_of(declared, limits, copies)
-        line = line_of(declared, clock)
+        self._line = line = line_of(declared, clock)
+        self._episodes = episodes = episodes_of(declared, limits, copies, line.is_full)
         self._inference = inference = Inference(
             declared, copies=copies, offload=offload, episodes=episodes, answers=answers, clock=clock, watch=self.watch
         )
@@ -103,17 +104,18 @@ class Host:
     def statistics(self) -> dict[str, int]:
         """What it holds: episodes, acts waiting or running, bytes of observations, answers kept and their bytes.
 
-        And what became of acts so far: ``inferred``, and ``stale``, not served since a newer one was there.
+        And what became of acts so far: ``inferred`` in so many ``calls``, ``late`` ones begun when their robot was dry,
+        ``stale`` ones not served since a newer one was there, ``refused`` ones whose turn would not have come in time.
         """
-        return {
-            "episodes": len(self._episodes),
-            "acts": self._acts.count,
-            "frame_bytes": self._episodes.bytes,
-            "answers": self._answers.kept,
-            "answer_bytes": self._answers.bytes,
-            "inferred": self._inference.count,
-            "stale": self._inference.stale,
-        }
+        return statistics_of(self._line.statistics(), self._episodes, self._acts, self._answers, self._inference)
+
+    def load(self) -> Load:
+        """What it has to do now: whether there is room for another episode, and how long its acts would wait."""
+        return load_of(self._line.statistics(), self._episodes)
+
+    def position(self, request_id: str, owner: str = "") -> int | None:
+        """The place in line of the act of that id, 1 for whoever is next; None where it does not wait for its turn."""
+        return self._line.position(request_id, owner)
 
     @property
     def sampled(self) -> Sampled | None:
@@ -129,6 +131,8 @@ class Host:
             Exception: What the methods raise; likewise.
         """
         await self._readiness.start()
+        if self.sampled is not None:
+            self._line.durations.measured(self.sampled.infer_s)
 
     async def tend(self) -> None:
         """End idle episodes when their time is over, and tell the policy. Runs until cancelled.
@@ -147,9 +151,18 @@ class Host:
         await self._readiness.shut_down()
 
     def drain(self) -> None:
-        """Begin no new episodes (503, ``details.reason`` "draining"); live ones go on."""
+        """Begin no new episodes (503, ``details.reason`` "draining"); live ones go on.
+
+        Raises:
+            Unavailable: It is still being loaded, or failed to: there is nothing to drain.
+        """
+        self._readiness.must_be_ready()
         self._readiness.drain()
-        self._episodes.closed = True
+        self._episodes.close()
+
+    async def draining(self) -> None:
+        """Wait until it begins no new episodes any more, whoever had it `drain`."""
+        await self._episodes.closing.wait()
 
     async def quiet(self) -> None:
         """Wait until no episode is live and no act runs; idle ones end meanwhile. The caller bounds it."""

@@ -23,8 +23,8 @@ from seqrt.policies.declaration import Declaration
 from seqrt.policies.episode import Episode, answered
 from seqrt.policies.episodes import Episodes, gone
 from seqrt.policies.failures import policy_error
+from seqrt.policies.job import Job
 from seqrt.policies.lifecycle import Hook
-from seqrt.policies.line import Job
 from seqrt.policies.offload import Offload
 from seqrt.policies.running import Outcome, run_one, run_together
 from seqrt.policies.session import Session

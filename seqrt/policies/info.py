@@ -1,15 +1,23 @@
-"""What follows from a declaration: what robots are told of it, how many episodes it serves, how acts wait for it."""
+"""What follows from a declaration: what robots are told of it, how many episodes it serves, how acts wait for it.
+
+And what a host tells of itself, put together from its parts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from seqrt.policies.acts import Acts
+from seqrt.policies.answers import Answers
 from seqrt.policies.copies import Copies
 from seqrt.policies.declaration import Declaration
 from seqrt.policies.episodes import Episodes
+from seqrt.policies.inference import Inference
 from seqrt.policies.limits import HostLimits
 from seqrt.policies.line import Line
+from seqrt.policies.load import LineStatistics, Load
+from seqrt.policies.places import Places
 from seqrt.wire.messages import PROTOCOL, PolicyInfo
 
 ACTS_IN_FLIGHT: Final = 8
@@ -47,15 +55,20 @@ def _at_once(declared: Declaration) -> int:
     return concurrency.max_concurrent if concurrency is not None else 1
 
 
-def episodes_of(declared: Declaration, limits: HostLimits, copies: Copies) -> Episodes:
+def episodes_of(declared: Declaration, limits: HostLimits, copies: Copies, is_full: Callable[[int], bool]) -> Episodes:
     """As many episodes as have a copy; without state, or with it in ``episode.state``, as many as there is room for."""
-    apart = declared.stateful and declared.written.episodes != "shared"
+    written = declared.written
+    apart = declared.stateful and written.episodes != "shared"
     return Episodes(
         declared.observations,
         limits,
         idle_s=declared.timeouts.episode_idle,
         stateful=declared.stateful,
-        most=copies.most if apart else limits.episodes,
+        places=Places(
+            copies.most if apart else limits.episodes,
+            wait_s=written.queue_timeout_s if written.on_full == "queue" else 0.0,
+        ),
+        is_full=is_full,
     )
 
 
@@ -68,6 +81,41 @@ def line_of(declared: Declaration, clock: Callable[[], float]) -> Line:
         queue_s=written.queue_timeout_s,
         freshest=declared.independent,
         clock=clock,
+    )
+
+
+def statistics_of(
+    line: LineStatistics, episodes: Episodes, acts: Acts, answers: Answers, inference: Inference
+) -> dict[str, int]:
+    """As `Host.statistics`."""
+    return {
+        "episodes": len(episodes),
+        "episodes_waiting": len(episodes.places),
+        "acts": acts.count,
+        "waiting": line.waiting,
+        "running": line.running,
+        "frame_bytes": episodes.bytes,
+        "answers": answers.kept,
+        "answer_bytes": answers.bytes,
+        "inferred": inference.count,
+        "calls": line.calls,
+        "late": line.late,
+        "stale": inference.stale,
+        "refused": line.refused,
+    }
+
+
+def load_of(line: LineStatistics, episodes: Episodes) -> Load:
+    """As `Host.load`."""
+    return Load(
+        episodes=len(episodes),
+        most_episodes=episodes.most,
+        episodes_waiting=len(episodes.places),
+        full=episodes.full,
+        draining=episodes.closed,
+        acts_waiting=line.waiting,
+        acts_running=line.running,
+        wait_s=line.wait_s,
     )
 
 

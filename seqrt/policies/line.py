@@ -1,69 +1,27 @@
-"""The line before a policy's code: episodes in order of arrival, one call at a time, several in one where declared.
+"""The line before a policy's code: whoever runs dry first, one call at a time, several acts in one where declared.
 
 Of an episode's acts the newest is served where answers depend on the request alone, and those it leaves behind are
 passed by: what they would be answered is older than what the robot has by then. Else all are served, oldest first.
-No task of its own: the act at the head leads, takes others along, and hands the lead on when its call is over.
+No task of its own: the act whose turn it is leads, waits for others where that is worth it, takes them along, and
+hands the lead on when its call is over. Whose turn it is decides `seqrt.policies.turns`, when a call begins
+`seqrt.policies.gathering`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 
 from seqrt.errors import RemoteError, remote_error
-from seqrt.policies.answers import Record
-from seqrt.policies.session import Session
-from seqrt.watching.passage import Passage
-from seqrt.wire.messages import ActRequest, ActResponse, AnswerPlan
-
-_RETRY_S = 1.0
-
-
-@dataclass(eq=False)
-class Job:
-    """One act on its way through the line.
-
-    Attributes:
-        request: What was asked.
-        session: Its episode.
-        step: The act's step.
-        previous: The step of the act before it.
-        keywords: Reserved names and parameters ``infer`` is handed.
-        alike: Acts share a call only where this is equal.
-        record: Where its answer is kept; None for an act nobody can ask for again.
-        passage: Its way through the worker, watched; None for an act of a sample.
-        chosen: Its turn has come.
-        leads: It is the one that makes the call.
-        passed: A newer act of its episode was served in its place; it has neither response nor error.
-        queued_at: When it came into the line, its observations being there; None before, and for an act of a sample.
-        done: It has been served.
-        response: Its answer; None where it failed.
-        error: Why it failed.
-        raised: The policy's own exception behind ``error``.
-        plan: What the answer says about the plan.
-    """
-
-    request: ActRequest
-    session: Session
-    step: int
-    previous: int
-    keywords: dict[str, Any]
-    alike: Any = None
-    record: Record | None = None
-    passage: Passage | None = None
-    chosen: anyio.Event = field(default_factory=anyio.Event)
-    leads: bool = False
-    passed: bool = False
-    queued_at: float | None = None
-    done: anyio.Event = field(default_factory=anyio.Event)
-    response: ActResponse | None = None
-    error: RemoteError | None = None
-    raised: BaseException | None = None
-    plan: AnswerPlan | None = None
+from seqrt.policies.admission import Admission, Running
+from seqrt.policies.durations import CallDurations
+from seqrt.policies.gathering import begin_at
+from seqrt.policies.job import Job
+from seqrt.policies.load import LineStatistics
+from seqrt.policies.rhythm import Rhythms
+from seqrt.policies.room import Room
+from seqrt.policies.waitlist import Waitlist
 
 
 class Line:
@@ -75,18 +33,25 @@ class Line:
         queue_s: How long one waits in the line at most.
         freshest: Of an episode's acts the newest is served and older ones are passed by; else all are, oldest first.
         clock: The time, in seconds.
+
+    Attributes:
+        durations: What calls take, as learnt.
     """
 
     def __init__(self, *, most: int, rejects: bool, queue_s: float, freshest: bool, clock: Callable[[], float]) -> None:
         self._most = most
-        self._rejects = rejects
         self._queue_s = queue_s
-        self._freshest = freshest
         self._clock = clock
-        self._waiting: deque[Job] = deque()
-        self._running = 0
+        self._waiting = Waitlist(most=most, freshest=freshest)
+        self._running = Running()
         self._taken = False
+        self._gathers_since: float | None = None
         self._stirred = anyio.Event()
+        self._calls = self._late = 0
+        self.durations = CallDurations()
+        self._rhythms = Rhythms()
+        self._room = Room(most=most, durations=self.durations, rhythms=self._rhythms)
+        self._admission = Admission(most=most, rejects=rejects, queue_s=queue_s, durations=self.durations)
 
     async def pass_through(self, job: Job, until: float, serve: Callable[[list[Job]], Awaitable[None]]) -> None:
         """Wait for the turn of ``job`` and have it served; it has its response or error then, or was passed by.
@@ -99,22 +64,25 @@ class Line:
             serve: Serves a batch; called for one batch at a time.
 
         Raises:
-            Unavailable: Full (``busy``), or its time was over before its turn (``timeout``).
+            Unavailable: Full, or its turn would not come in time (``busy``, ``details.position``), or its time was
+                over before its turn (``timeout``).
         """
-        if self._rejects and self._running + len(self._waiting) >= self._most:
-            raise remote_error("busy", "every place at the policy is taken", retry_after_s=_RETRY_S)
-        now = job.queued_at = self._clock()
-        self._waiting.append(job)
-        self._choose()
+        now = self._clock()
+        job.queue(now)
+        may_wait_s = min(until - now, self._queue_s)
+        self._admission.check(job, self._waiting, self._running, now=now, may_wait_s=may_wait_s)
+        self._join(job, now)
         try:
-            with anyio.move_on_after(min(until - now, self._queue_s)):
-                await job.chosen.wait()
+            while not await self._has_turn(job, now + may_wait_s):
+                pass
         except BaseException:  # cancelled
             await self._leave(job)
             raise
         if not job.chosen.is_set():
+            position = 1 + self._waiting.ahead_of(job)
             self._waiting.remove(job)
-            raise out_of_time("other acts are before it") if until - now <= self._queue_s else self._waited()
+            over = until - now <= self._queue_s
+            raise out_of_time("other acts are before it") if over else self._admission.waited(position)
         if job.leads:
             await self._lead(job, serve)
         else:
@@ -143,60 +111,101 @@ class Line:
                 await stirred.wait()
 
     def stir(self) -> None:
-        """Wake whoever waits in `between`."""
+        """Wake whoever waits in `between`, or for others to join."""
         self._stirred.set()
         self._stirred = anyio.Event()
 
-    async def _lead(self, job: Job, serve: Callable[[list[Job]], Awaitable[None]]) -> None:
-        batch = self._batch(job)
-        self._pass_by(batch)
-        self._running = len(batch)
+    def position(self, request_id: str, owner: str) -> int | None:
+        """The place of the act of that id, 1 for whoever is next; None for one that does not wait."""
+        for job in self._waiting:
+            if job.record is not None and (job.record.request_id, job.record.owner) == (request_id, owner):
+                return 1 + self._waiting.ahead_of(job)
+        return None
+
+    def is_full(self, episodes: int) -> bool:
+        """Whether one more episode beside so many would be one too many."""
+        return self._room.is_full(episodes, self._clock())
+
+    def statistics(self) -> LineStatistics:
+        """A snapshot."""
+        waiting = len(self._waiting)
+        wait_s = self._admission.wait_s(waiting, self._running, self._clock())
+        return LineStatistics(waiting, self._running.size, self._calls, self._late, self._admission.refused, wait_s)
+
+    def _join(self, job: Job, now: float) -> None:
+        self._rhythms.heard(job.session, now)
+        self._waiting.add(job)
+        self._choose()
+        if self._gathers_since is not None:
+            self.stir()
+
+    async def _has_turn(self, job: Job, until: float) -> bool:
+        """Wait for the turn, no longer than ``until``; False where it came and was another's after all."""
+        with anyio.move_on_after(until - self._clock()):
+            await job.chosen.wait()
+        return not job.leads or await self._gathers(job)
+
+    async def _gathers(self, leader: Job) -> bool:
+        """Let others join the call while that is worth it; False when another's turn comes before the leader's."""
+        while (at := self._begins_at(leader)) > (now := self._clock()):
+            stirred = self._stirred
+            with anyio.move_on_after(at - now):
+                await stirred.wait()
+            if not self._waiting.is_next(leader):
+                leader.take_turn()
+                self._waiting.add(leader)
+                self._free()
+                return False
+        self._gathers_since = None
+        return True
+
+    def _begins_at(self, leader: Job) -> float:
+        now = self._clock()
+        if self._most == 1:
+            return now
+        if self._gathers_since is None:
+            self._gathers_since = now
+        here = {leader.session, *(job.session for job in self._waiting)}
+        if len(here) >= self._most or any(job.alike != leader.alike for job in self._waiting):
+            return now  # full; or one of them waits for this call to be over
+        return begin_at(
+            now,
+            since=self._gathers_since,
+            dry_at=min(job.place.dry_at for job in (leader, *self._waiting)),
+            count=len(here),
+            most=self._most,
+            expected=self._rhythms.expected(now, here),
+            durations=self.durations,
+        )
+
+    async def _lead(self, leader: Job, serve: Callable[[list[Job]], Awaitable[None]]) -> None:
+        batch = self._waiting.take_along(leader)
+        for job in batch[1:]:
+            job.give_turn(leads=False)
+        for job in self._waiting.take_passed(batch):
+            job.pass_by()
+        self._running = running = Running(len(batch), self._clock())
+        self._calls += 1
+        self._late += sum(job.place.arrived_at < job.place.dry_at < running.began_at for job in batch)
         try:
             # Whoever asked may leave: the policy's code cannot be stopped, and what it answers is kept.
             with anyio.CancelScope(shield=True):
                 await serve(batch)
         finally:
-            for served in batch:
-                if served.response is None and served.error is None:
-                    served.error = remote_error("internal", "the act was not served")
-                served.done.set()
-            self._running = 0
-            self._free()
+            self._is_over(batch)
 
-    def _batch(self, first: Job) -> list[Job]:
-        """The leader and those behind it that may share its call: at most one of an episode, whose turn it is."""
-        batch = [first]
-        for job in self._turns().values():
-            if len(batch) >= self._most:
-                break
-            if job.session is not first.session and job.alike == first.alike:
-                batch.append(job)
-                self._waiting.remove(job)
-                job.chosen.set()
-        return batch
-
-    def _turns(self) -> dict[Session, Job]:
-        """Of each episode the act to be served next, at the place of the one of it that has waited longest.
-
-        With a place of its own, the newest act of a robot that asks often would always stand at the end.
-        """
-        turns: dict[Session, Job] = {}
-        for job in self._waiting:
-            other = turns.get(job.session)
-            if other is None or (job.step > other.step if self._freshest else job.step < other.step):
-                turns[job.session] = job
-        return turns
-
-    def _pass_by(self, batch: list[Job]) -> None:
-        """Let go of the acts that are older than the one of their episode in ``batch``."""
-        if not self._freshest:
-            return
-        steps = {job.session: job.step for job in batch}
-        for job in [job for job in self._waiting if job.step < steps.get(job.session, -1)]:
-            self._waiting.remove(job)
-            job.passed = True
-            job.chosen.set()
+    def _is_over(self, batch: list[Job]) -> None:
+        for job in batch:
+            if job.response is None and job.error is None:
+                job.error = remote_error("internal", "the act was not served")
             job.done.set()
+        now, began_at = self._clock(), self._running.began_at
+        self._waiting.account(batch, began_at, now)
+        for job in batch:
+            self._room.answered(job.place, now)
+        self.durations.add(len(batch), now - began_at)
+        self._running = Running()
+        self._free()
 
     async def _leave(self, job: Job) -> None:
         if not job.chosen.is_set():
@@ -209,18 +218,15 @@ class Line:
 
     def _choose(self) -> None:
         if not self._taken and self._waiting:
-            job = self._turns()[self._waiting[0].session]
-            self._waiting.remove(job)
-            self._taken = job.leads = True
-            job.chosen.set()
+            self._taken = True
+            self._waiting.take_next().give_turn(leads=True)
 
     def _free(self) -> None:
         self._taken = False
+        if not self._waiting:
+            self._gathers_since = None
         self._choose()
         self.stir()
-
-    def _waited(self) -> RemoteError:
-        return remote_error("busy", f"the act has waited {self._queue_s:g} s for its turn", retry_after_s=_RETRY_S)
 
 
 def out_of_time(why: str) -> RemoteError:

@@ -17,8 +17,8 @@ from seqrt.observation.check import check
 from seqrt.policies.call import keywords_of
 from seqrt.policies.declaration import Declaration
 from seqrt.policies.inference import Inference
+from seqrt.policies.job import Job
 from seqrt.policies.limits import HostLimits
-from seqrt.policies.line import Job
 from seqrt.policies.offload import Offload
 from seqrt.policies.session import Session
 from seqrt.wire.messages import ActRequest, Frame

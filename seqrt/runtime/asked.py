@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from seqrt.action.asking import Flight
 from seqrt.errors import RemoteError, SeqrtError
 from seqrt.runtime.moments import Moment
+from seqrt.wire.messages import ActRequest
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,19 @@ class Asking:
     def flight(self) -> Flight:
         """What the rule for asking looks at."""
         return Flight(self.moment.step, self.moment.position)
+
+
+def in_ms(seconds: float | None) -> float | None:
+    """As acts tell durations: milliseconds, to a tenth."""
+    return None if seconds is None else round(seconds * 1e3, 1)
+
+
+def asked_later(message: ActRequest, by_s: float) -> ActRequest:
+    """The same act, asked again so many seconds later: its robot is that much nearer to being dry."""
+    plan = message.plan
+    if plan is None or plan.dry_in_s is None:
+        return message
+    return structs.replace(message, plan=structs.replace(plan, dry_in_s=max(0.0, plan.dry_in_s - by_s)))
 
 
 class Out:

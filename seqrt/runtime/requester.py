@@ -21,7 +21,7 @@ from seqrt.action.plan import Plan
 from seqrt.action.rows import Rows
 from seqrt.action.staleness import rows_behind
 from seqrt.observation.window import is_windowed
-from seqrt.runtime.asked import Asking, Out
+from seqrt.runtime.asked import Asking, Out, in_ms
 from seqrt.runtime.control import Control
 from seqrt.runtime.declared import Declared
 from seqrt.runtime.episode import Episode
@@ -206,6 +206,7 @@ class Requester:
                 session=self._session,
                 steps_left=self._plan.rows_left,
                 hz=self._hz,
+                net_p95_ms=in_ms(self._latencies.network_s()),
                 previous=uplink.previous,
                 dry_in_s=self._plan.rows_left * self._period_s / self._pacing.rate,
                 begun=uplink.begun or None,

@@ -14,7 +14,7 @@ import anyio
 from seqrt.action.plan import Plan
 from seqrt.errors import Conflict, Gone, LinkLost, PolicyError, RemoteError, SeqrtError, Unavailable
 from seqrt.link.border import ACT_LOST, Link, Outgoing, Pinged
-from seqrt.runtime.asked import Asking, Out, Trouble
+from seqrt.runtime.asked import Asking, Out, Trouble, asked_later
 from seqrt.runtime.control import Cause, Control
 from seqrt.runtime.declared import Declared
 from seqrt.runtime.options import IN_A_ROW, Limits
@@ -172,6 +172,7 @@ class Serving:
 
     async def _until_served(self, asked: Asking, ask: Outgoing[ActRequest], uplink: Uplink) -> Served | None:
         deadline_s = self._declared.request_s if uplink.begun else self._declared.startup_s
+        message = ask.message
         tries = _Tries(asked, uplink, deadline_s)
         while True:
             if (left_s := tries.left_s) <= 0:
@@ -183,6 +184,8 @@ class Serving:
             except Unavailable as error:
                 if not await self._to_be_tried_again(tries, error):
                     return None
+                later_s = anyio.current_time() - asked.sent_at
+                ask = await self._link.prepare(asked_later(message, later_s))
             else:
                 self._back()
                 self._tell_repeated(asked, tries.ran_at)
@@ -237,7 +240,8 @@ class Serving:
         wait_s = RECONNECT_S if often else max(tries.wait_s, error.retry_after_s or 0.0)
         await anyio.sleep(min(wait_s, max(0.0, tries.left_s)))
         tries.wait_s = next_wait_s(tries.wait_s, error)
-        return True
+        # A busy worker may have asked for a wait in which all rows pass that this act could still be answered.
+        return not (error.code == "busy" and self._moving and self._given_up(asked))
 
     def _overdue(self, asked: Asking, deadline_s: float) -> RemoteError:
         """The act's time is over after several tries; before any motion it is told what was in the way."""

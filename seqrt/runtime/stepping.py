@@ -153,6 +153,7 @@ class Stepping:
                 plan=AskPlan(
                     hz=self._declared.grid_hz,
                     previous=uplink.previous,
+                    dry_in_s=0.0,  # whoever asks step by step waits for the answer
                     begun=uplink.begun or None,
                     epoch=self._episode.epoch,
                 ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from dataclasses import asdict
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -51,7 +52,7 @@ _UNREAD: Final = Answer(499, b"", "")
 
 
 _SERVED: Final = (
-    "POST /act, /observe, /act/episode_end, /ping, /lease, /lease/end; GET /ping, /healthz, /policy, /metrics"
+    "POST /act, /observe, /act/episode_end, /ping, /drain, /lease, /lease/end; GET /ping, /healthz, /policy, /metrics"
 )
 
 
@@ -98,6 +99,7 @@ def app(
             ("POST", "/ping", worker.weigh, True),
             ("GET", "/healthz", worker.healthz, False),
             ("GET", "/policy", worker.policy, True),
+            ("POST", "/drain", worker.drain, True),
             ("POST", "/lease", worker.lease, True),
             ("POST", "/lease/end", worker.lease_end, True),
             ("GET", "/metrics", worker.metrics, True),
@@ -258,6 +260,16 @@ class _Worker:
         if call.owner:
             raise remote_error("forbidden", "a lease grants no leases; this takes the worker's own key")
         return decode_body(await self.body(call), call.content_type, type)
+
+    async def drain(self, call: _Call) -> Any:
+        """POST /drain: what a signal does, for whoever is on another machine; with the worker's own key alone."""
+        if self._secret is None:
+            raise remote_error("forbidden", "a worker without a key is drained by a signal: SIGTERM or Ctrl-C")
+        if call.owner:
+            raise remote_error("forbidden", "a worker is drained by whoever runs it; this takes its own key")
+        self.host.drain()
+        call.level = logging.INFO
+        return asdict(self.host.load())
 
 
 class _Endpoint:

@@ -167,8 +167,8 @@ async def serve(
 ) -> None:
     """What ``seqrt serve`` runs: load the policy, serve it, until SIGINT or SIGTERM or cancelled.
 
-    The server answers ``/healthz`` with the stages while the policy loads. The first signal drains: no new episode is
-    begun, live ones go on for up to ``drain_s``; a second one stops at once.
+    The server answers ``/healthz`` with the stages while the policy loads. The first signal drains, as ``POST /drain``
+    does: no new episode is begun, live ones go on for up to ``drain_s``, then it ends; a second one stops at once.
 
     Args:
         target: ``module:Policy``.
@@ -208,7 +208,7 @@ async def serve(
             ) as server,
             anyio.create_task_group() as tasks,
         ):
-            tasks.start_soon(_stop_on_signal, signals, server.policy, drain_s, say, tasks.cancel_scope)
+            tasks.start_soon(_stop_when_told, signals, server.policy, drain_s, say, tasks.cancel_scope)
             try:
                 await server.policy.start()
             except Exception as raised:
@@ -223,30 +223,32 @@ async def serve(
         raise failure
 
 
-async def _stop_on_signal(
+async def _stop_when_told(
     signals: AsyncIterator[signal.Signals],
     policy: Host,
     drain_s: float,
     say: Callable[[str], Any],
     scope: anyio.CancelScope,
 ) -> None:
-    """The first signal drains, the second stops."""
-    await signals.__anext__()
-    if policy.stage == "ready":
-        policy.drain()
+    """The first signal drains, or somebody else has it drain; the second signal stops."""
+    async with anyio.create_task_group() as waiting:
+        waiting.start_soon(_drain_on_signal, signals, policy, scope)
+        await policy.draining()
         live = policy.statistics()["episodes"]
         if live:
-            say(f"seqrt: draining {live} episode(s), at most {drain_s:g} s; once more to stop at once")
-        async with anyio.create_task_group() as waiting:
-            waiting.start_soon(_cancel_when_quiet, policy, drain_s, waiting.cancel_scope)
-            await signals.__anext__()
-            waiting.cancel_scope.cancel()
+            say(f"seqrt: draining {live} episode(s), at most {drain_s:g} s; a second signal stops at once")
+        with anyio.move_on_after(drain_s):
+            await policy.quiet()
+        waiting.cancel_scope.cancel()
     scope.cancel()
 
 
-async def _cancel_when_quiet(policy: Host, within_s: float, scope: anyio.CancelScope) -> None:
-    with anyio.move_on_after(within_s):
-        await policy.quiet()
+async def _drain_on_signal(signals: AsyncIterator[signal.Signals], policy: Host, scope: anyio.CancelScope) -> None:
+    """The first signal drains, where it serves by then; the second one stops, and one while it loads."""
+    await signals.__anext__()
+    if policy.stage in ("ready", "draining"):
+        policy.drain()
+        await signals.__anext__()
     scope.cancel()
 
 

@@ -30,15 +30,15 @@ class Broken(Policy):
 SERVE = """
 import sys, anyio
 from seqrt.worker import serve
-anyio.run(lambda: serve(sys.argv[1], port=0), backend=sys.argv[2])
+anyio.run(lambda: serve(sys.argv[1], port=0, secret=(sys.argv[3:] or [None])[0]), backend=sys.argv[2])
 """
 
 
 @contextmanager
-def served(target: str, backend: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def served(target: str, backend: str, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     (folder / "served_policy.py").write_text(POLICY)
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, target, backend],
+        [sys.executable, "-c", SERVE, target, backend, *more],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -108,6 +108,25 @@ def test_the_first_signal_drains_and_the_second_stops(tmp_path: Path) -> None:
         assert httpx.get(f"{url}/healthz", timeout=HANG_S).json()["details"] == {"stage": "draining"}
         process.send_signal(signal.SIGTERM)
         assert process.wait(HANG_S) == 0
+
+
+@pytest.mark.parametrize("told", ["signal", "request"])
+def test_a_worker_that_drains_ends_by_itself_when_the_last_live_episode_has_ended(told: str, tmp_path: Path) -> None:
+    with served("served_policy:Policy", "asyncio", tmp_path, "key") as process:
+        assert process.stdout is not None
+        with httpx.Client(base_url=url_of(process.stdout.readline()), headers={"authorization": "Bearer key"}) as robot:
+            assert robot.post("/observe", json={"episode_id": "live", "skipped": [0]}).status_code == 200
+            if told == "signal":
+                process.send_signal(signal.SIGTERM)
+            else:
+                assert robot.post("/drain").json()["episodes"] == 1
+            assert "draining 1 episode" in process.stdout.readline()
+            assert robot.post("/observe", json={"episode_id": "live", "skipped": [1]}).status_code == 200
+            assert robot.post("/act", json={"inputs": 1, "seq": 2, "episode_id": "live"}).json()["outputs"] == [1.0]
+            assert robot.post("/act/episode_end", json={"episode_id": "live"}).status_code == 200
+        assert process.wait(15) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def test_a_policy_that_cannot_be_loaded_ends_it_with_its_own_error(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from seqrt.errors import RemoteError
 from seqrt.observation import Frames, Observations, Stream, is_fed, read
 from seqrt.policies.episodes import Episodes
 from seqrt.policies.limits import HostLimits
+from seqrt.policies.places import Places
 from seqrt.policies.session import Session
 from seqrt.runtime.ledger import Ledger
 from seqrt.runtime.outbox import Load
@@ -45,7 +46,7 @@ class Wire:
         self.restart()
 
     def new_worker(self) -> Episodes:
-        return Episodes(self.observations, HostLimits(), idle_s=300, stateful=False, most=1)
+        return Episodes(self.observations, HostLimits(), idle_s=300, stateful=False, places=Places(1, wait_s=0.0))
 
     def restart(self) -> None:
         self.ran = None

@@ -136,7 +136,7 @@ async def test_a_failing_call_is_tried_act_by_act_where_nothing_was_held_and_end
     host = await started(fails)
     await ask(host, "held", 0, {"x": "held0"})
     answers = await together(host, ("held", 1), ("a", 0), ("b", 0), ("c", 0))
-    assert fails.batches[2:] == [["held1", "a0", "b0", "c0"], ["a0"], ["b0"], ["c0"]]
+    assert fails.batches[2:] == [["a0", "b0", "c0", "held1"], ["a0"], ["b0"], ["c0"]]  # those that stand first
     assert isinstance(answers["b0"], PolicyError)
     assert "cannot see b0" in str(answers["b0"])
     assert isinstance(answers["held1"], PolicyError)

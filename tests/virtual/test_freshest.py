@@ -134,9 +134,10 @@ async def test_acts_that_build_on_one_another_are_all_served_in_order(
 async def test_a_robot_that_asks_often_neither_loses_its_place_nor_takes_anothers() -> None:
     served = echo()
     host = await started(served, limits=HostLimits(acts_an_episode=64))
-    often = [("a", step, 0.0101 * step) for step in range(30)]
-    await asked(host, *often, ("b", 0, 0.0052), ("c", 0, 0.0153))
-    assert served.seen == ["a0", "b0", "a23", "c0", "a29"]
+    await asked(host, ("a", 0, 0.0), ("b", 0, 0.0), ("c", 0, 0.0))
+    often = [("a", step, 0.0101 * (step - 1)) for step in range(1, 31)]
+    await asked(host, *often, ("b", 1, 0.0052), ("c", 1, 0.0153))
+    assert served.seen[3:] == ["a1", "b1", "c1", "a30"]  # a had its share
 
 
 async def test_an_act_that_waits_for_observations_blocks_no_newer_one_and_is_stale_once_that_one_runs() -> None:

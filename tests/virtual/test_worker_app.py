@@ -343,3 +343,43 @@ async def test_one_line_is_logged_a_request(caplog: pytest.LogCaptureFixture) ->
     assert lines[1] == ("DEBUG", "seq ev=act_episode_end.answered rid=r-0123abcd")
     assert lines[2][1].startswith("seq ev=act.refused rid=r-0123abcd code=gone error=this\\x20episode")
     assert len(lines) == 3
+
+
+async def test_with_its_key_a_worker_is_told_to_drain_and_says_what_is_still_live() -> None:
+    async with worker(secret="key") as client:
+        key = {"authorization": "Bearer key"}
+        live = {"episode_id": "live", "skipped": [0]}
+        await client.post("/observe", json=live, headers=key)
+        assert (await client.post("/drain")).status_code == 401
+        assert (await client.get("/healthz")).status_code == 200
+        for _ in range(2):  # told again it is the same
+            told = await client.post("/drain", headers=key)
+            assert (told.json()["episodes"], told.json()["draining"]) == (1, True)
+        assert error_of(await client.get("/healthz")).details == {"stage": "draining"}
+        refused = await client.post("/observe", json={**live, "episode_id": "new"}, headers=key)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert error_of(refused).details == {"reason": "draining"}
+        assert (await client.post("/observe", json={**live, "skipped": [1]}, headers=key)).status_code == 200
+
+
+async def test_a_worker_without_a_key_is_drained_by_nobody_on_the_network() -> None:
+    async with worker() as client:
+        assert error_of(await client.post("/drain")).code == "forbidden"
+        assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_a_refused_act_is_told_its_place_and_when_to_come_back() -> None:
+    def slow(obs: Any) -> Any:
+        return 0.0
+
+    async with worker(slow, duration_s=2.5) as client:
+        for _ in range(2):
+            await act(client, ActRequest(inputs={}))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(act, client, ActRequest(inputs={}))
+            await anyio.sleep(0.5)
+            refused = await act(client, ActRequest(inputs={}), **{DEADLINE_S: "0.8"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+        body = error_of(refused)
+        assert (body.code, body.details) == ("busy", {"position": 1})
+        assert body.retry_after_s == pytest.approx(2.5 - 0.5 - 0.8)
