@@ -21,7 +21,9 @@ from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
 from seqrt.worker.connection import App
+from seqrt.worker.leaving import stop_when_told
 from seqrt.worker.listening import GRACE_S, listening
+from seqrt.worker.loopload import LoopLoad
 from seqrt.worker.tls import Certificate
 
 DRAIN_S = 30.0
@@ -68,6 +70,7 @@ async def serving(
     grace_s: float = GRACE_S,
     wrap: Callable[[App], App] | None = None,
     tls: Certificate | None = None,
+    alone: bool = False,
 ) -> AsyncIterator[Server]:
     """Serve a policy in the caller's own loop, asyncio or trio, while the context is open.
 
@@ -84,6 +87,7 @@ async def serving(
         grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
         wrap: Puts another ASGI app around the worker's, to count or delay what passes.
         tls: The certificate to show over TLS; None: plain HTTP. `seqrt.worker.self_signed` makes and keeps one.
+        alone: The loop does nothing else: new episodes are refused while it is nearly always at work.
 
     Yields:
         The running server.
@@ -108,6 +112,10 @@ async def serving(
                 if start and serves.stage != "ready":
                     await serves.start()
                 tending.start_soon(serves.tend)
+                if alone:
+                    load = LoopLoad()
+                    serves.refuse_new_while(lambda: load.crowded)
+                    tending.start_soon(load.watch)
                 yield Server(host, bound, serves, tls)
             except Exception as raised:
                 failure = raised
@@ -160,11 +168,19 @@ async def serve(
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with (
             serving(
-                policy, host=host, port=port, secret=secret, reveal=reveal, weights=weights, start=False, tls=tls
+                policy,
+                host=host,
+                port=port,
+                secret=secret,
+                reveal=reveal,
+                weights=weights,
+                start=False,
+                tls=tls,
+                alone=True,
             ) as server,
             anyio.create_task_group() as tasks,
         ):
-            tasks.start_soon(_stop_when_told, signals, server.policy, drain_s, say, tasks.cancel_scope)
+            tasks.start_soon(stop_when_told, signals, server.policy, drain_s, say, tasks.cancel_scope)
             try:
                 await server.policy.start()
             except Exception as raised:
@@ -175,35 +191,6 @@ async def serve(
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-async def _stop_when_told(
-    signals: AsyncIterator[signal.Signals],
-    policy: Host,
-    drain_s: float,
-    say: Callable[[str], Any],
-    scope: anyio.CancelScope,
-) -> None:
-    """The first signal drains, or somebody else has it drain; the second signal stops."""
-    async with anyio.create_task_group() as waiting:
-        waiting.start_soon(_drain_on_signal, signals, policy, scope)
-        await policy.draining()
-        live = policy.statistics()["episodes"]
-        if live:
-            say(f"seqrt: draining {live} episode(s), at most {drain_s:g} s; a second signal stops at once")
-        with anyio.move_on_after(drain_s):
-            await policy.quiet()
-        waiting.cancel_scope.cancel()
-    scope.cancel()
-
-
-async def _drain_on_signal(signals: AsyncIterator[signal.Signals], policy: Host, scope: anyio.CancelScope) -> None:
-    """The first signal drains, where it serves by then; the second one stops, and one while it loads."""
-    await signals.__anext__()
-    if policy.stage in ("ready", "draining"):
-        policy.drain()
-        await signals.__anext__()
-    scope.cancel()
 
 
 def _introduce(server: Server, secret: str | None, say: Callable[[str], Any]) -> None:
