@@ -105,8 +105,8 @@ class Robot:
 
 
 def _mixed() -> list[Robot]:
-    # Five with long chunks and two with short ones: they want some 90 % of the worker's time.
-    longs = [Robot(f"long{n}", covers_s=3.01 + 0.013 * n, buffer_s=1.5) for n in range(5)]
+    # Six with long chunks and two with short ones: they want some 95 % of the worker's time.
+    longs = [Robot(f"long{n}", covers_s=3.01 + 0.013 * n, buffer_s=1.5) for n in range(6)]
     return longs + [Robot(f"short{n}", covers_s=0.71 + 0.011 * n, buffer_s=0.35) for n in range(2)]
 
 
@@ -131,9 +131,9 @@ def _row(what: str, made: Any, robots: list[Robot]) -> None:
         groups.setdefault(robot.name.rstrip("0123456789"), []).append(robot)
     for kind, some in groups.items():
         acts = sum(robot.acts for robot in some)
+        took_ms = sum(robot.waited_s for robot in some) / acts * 1e3
         dry = 100 * sum(robot.dry_s for robot in some) / (FOR_S * len(some))
-        waited_ms = 1e3 * sum(robot.waited_s for robot in some) / acts
-        print(f"| {what} | {len(some)} {kind} | {acts / FOR_S:.1f} | {waited_ms:.0f} | {dry:.1f} % |")
+        print(f"| {what} | {len(some)} {kind} | {acts / FOR_S:.1f} | {took_ms:.0f} | {dry:.1f} % |")
 
 
 def worth() -> None:

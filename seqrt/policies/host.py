@@ -67,7 +67,10 @@ class Host:
         copies = copies_of(policy, declared, most=limits.copies, weights=weights)
         self._answers = answers = Answers(limits)
         self._line = line = line_of(declared, clock)
-        self._episodes = episodes = episodes_of(declared, limits, copies, line.is_full)
+        self._crowded: Callable[[], bool] = lambda: False
+        self._episodes = episodes = episodes_of(
+            declared, limits, copies, lambda live: line.is_full(live) or (live > 0 and self._crowded())
+        )
         self._inference = inference = Inference(
             declared, copies=copies, offload=offload, episodes=episodes, answers=answers, clock=clock, watch=self.watch
         )
@@ -159,6 +162,10 @@ class Host:
         self._readiness.must_be_ready()
         self._readiness.drain()
         self._episodes.close()
+
+    def refuse_new_while(self, crowded: Callable[[], bool]) -> None:
+        """Refuse new episodes beside live ones (429) while whoever serves this has too much to do itself."""
+        self._crowded = crowded
 
     async def draining(self) -> None:
         """Wait until it begins no new episodes any more, whoever had it `drain`."""

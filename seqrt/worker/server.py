@@ -22,7 +22,9 @@ from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
 from seqrt.worker.connection import App
 from seqrt.worker.granting import Granting, leases_for
+from seqrt.worker.leaving import stop_when_told
 from seqrt.worker.listening import GRACE_S, listening, listening_here
+from seqrt.worker.loopload import LoopLoad
 from seqrt.worker.metrics import measure_lag, metrics, metrics_app
 from seqrt.worker.tls import Certificate
 
@@ -88,6 +90,7 @@ async def serving(
     beside: Beside | None = None,
     tls: Certificate | None = None,
     metrics_port: int | None = None,
+    alone: bool = False,
 ) -> AsyncIterator[Server]:
     """Serve a policy in the caller's own loop, asyncio or trio, while the context is open.
 
@@ -107,6 +110,7 @@ async def serving(
         tls: The certificate to show over TLS; None: plain HTTP. `seqrt.worker.self_signed` makes and keeps one.
         metrics_port: Where ``/metrics`` is answered to this machine alone, without a key and over plain HTTP; 0 lets
             the system choose. None: nowhere but on ``port``, for the key.
+        alone: The loop does nothing else: new episodes are refused while it is nearly always at work.
 
     Yields:
         The running server.
@@ -139,6 +143,10 @@ async def serving(
                 tending.start_soon(serves.tend)
                 tending.start_soon(granting.tend)
                 tending.start_soon(measure_lag, serves.watch.counts.lag_s)
+                if alone:
+                    load = LoopLoad()
+                    serves.refuse_new_while(lambda: load.crowded)
+                    tending.start_soon(load.watch)
                 yield Server(host, bound, serves, tls, granting, metrics_bound)
             except Exception as raised:
                 failure = raised
@@ -205,10 +213,11 @@ async def serve(
                 beside=beside,
                 tls=tls,
                 metrics_port=metrics_port,
+                alone=True,
             ) as server,
             anyio.create_task_group() as tasks,
         ):
-            tasks.start_soon(_stop_when_told, signals, server.policy, drain_s, say, tasks.cancel_scope)
+            tasks.start_soon(stop_when_told, signals, server.policy, drain_s, say, tasks.cancel_scope)
             try:
                 await server.policy.start()
             except Exception as raised:
@@ -221,35 +230,6 @@ async def serve(
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-async def _stop_when_told(
-    signals: AsyncIterator[signal.Signals],
-    policy: Host,
-    drain_s: float,
-    say: Callable[[str], Any],
-    scope: anyio.CancelScope,
-) -> None:
-    """The first signal drains, or somebody else has it drain; the second signal stops."""
-    async with anyio.create_task_group() as waiting:
-        waiting.start_soon(_drain_on_signal, signals, policy, scope)
-        await policy.draining()
-        live = policy.statistics()["episodes"]
-        if live:
-            say(f"seqrt: draining {live} episode(s), at most {drain_s:g} s; a second signal stops at once")
-        with anyio.move_on_after(drain_s):
-            await policy.quiet()
-        waiting.cancel_scope.cancel()
-    scope.cancel()
-
-
-async def _drain_on_signal(signals: AsyncIterator[signal.Signals], policy: Host, scope: anyio.CancelScope) -> None:
-    """The first signal drains, where it serves by then; the second one stops, and one while it loads."""
-    await signals.__anext__()
-    if policy.stage in ("ready", "draining"):
-        policy.drain()
-        await signals.__anext__()
-    scope.cancel()
 
 
 def _introduce(server: Server, secret: str | None, say: Callable[[str], Any]) -> None:

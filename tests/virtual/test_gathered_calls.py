@@ -131,6 +131,33 @@ async def test_a_leader_that_leaves_while_it_waits_for_others_hands_the_lead_on(
     assert all(robot.answered[-1] > 3.5 for robot in robots)
 
 
+async def test_a_newer_act_of_the_robot_whose_call_waits_is_served_in_place_of_the_one_it_waits_with() -> None:
+    host = Host(Batched(), offload=Lasting())
+    await host.start()
+    robots = [Robot(f"{number}", think_s=0.0507, dry_in_s=1.5) for number in range(4)]
+    waited: list[tuple[bool, float]] = []
+
+    async def one(step: int) -> None:
+        plan = AskPlan(dry_in_s=1.5, begun=True)
+        request = ActRequest(inputs={"x": 0}, seq=step, episode_id="twice", plan=plan)
+        answer = (await host.act(request, request_id=f"r-{step:016x}")).plan
+        assert answer is not None
+        if step % 2 == 0:
+            waited.append((bool(answer.stale), answer.queue_s or 0.0))
+
+    async with anyio.create_task_group() as tasks:
+        for robot in robots:
+            tasks.start_soon(robot.drive, host, 20.0)
+        for step in range(0, 120, 2):
+            tasks.start_soon(one, step)
+            await anyio.sleep(0.0053)
+            tasks.start_soon(one, step + 1)
+            await anyio.sleep(0.2917)
+    assert len(waited) == 60
+    assert any(stale for stale, _ in waited)
+    assert all(stale or queue_s <= 0.0053 for stale, queue_s in waited)
+
+
 async def test_acts_of_one_call_at_a_time_begin_at_once() -> None:
     @policy()
     class Single:

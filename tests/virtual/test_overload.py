@@ -111,7 +111,7 @@ async def test_an_act_of_a_robot_that_stands_is_let_in_before_those_that_have_ti
         await anyio.sleep(0.001)
         for robot in "bc":
             tasks.start_soon(one, robot, 1, 1.9)
-        await anyio.sleep(0.001)
+            await anyio.sleep(0.001)
         tasks.start_soon(one, "d", 1, 0.0, 4.0)  # behind the others its turn would come in 6 s
     assert done == ["a", "d", "b", "c"]
 
@@ -184,3 +184,17 @@ async def test_a_worker_that_still_loads_is_not_drained() -> None:
     assert loading.value.warming
     await host.start()
     assert (host.stage, host.load().draining) == ("ready", False)
+
+
+async def test_while_the_workers_own_loop_is_crowded_no_episode_is_begun_beside_live_ones() -> None:
+    host = await started(single())
+    crowded = True
+    host.refuse_new_while(lambda: crowded)
+    await act(host, "a", 0)  # the first one: it cannot be the others' fault
+    with pytest.raises(Unavailable) as busy:
+        await act(host, "b", 0)
+    assert (busy.value.code, busy.value.details) == ("busy", {"position": 1})
+    await act(host, "a", 1)
+    assert host.load().full
+    crowded = False
+    await act(host, "b", 0)

@@ -9,6 +9,7 @@ import pytest
 from answering import HZ, Answering, acts, by_state, refusal
 from driven import drive
 
+import seqrt
 from seqrt.link.border import Outgoing
 from seqrt.testing.connected import connected
 from seqrt.timeline import events as ev
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.anyio
 
 async def test_an_act_refused_for_longer_than_a_chunk_lasts_is_followed_by_one_about_what_is_seen_then() -> None:
     async with connected(by_state(rows=12)) as there:
-        there.link.app = Answering(there.link.app, acts({3, 4, 5, 6}, refusal(429, "busy", 1.0)))
-        driven = await drive(there.policy, max_actions=80)
+        there.link.app = Answering(there.link.app, acts({3}, refusal(429, "busy", 1.0)))
+        driven = await drive(there.policy, max_actions=80, play=seqrt.Play(in_flight=1))
     assert driven.error is None
     failed_at = driven.of(ev.ActFailed)[0].at_s
     after = next(event for event in driven.of(ev.Spliced) if event.at_s > failed_at + 0.5)
