@@ -62,7 +62,7 @@ class Saying:
     def hear(self, event: ev.Event) -> None:
         """Say it, count it, or leave it."""
         kind = type(event)
-        if logger.isEnabledFor(logging.DEBUG) and kind not in _NO_LINES:
+        if kind not in _NO_LINES and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s", as_line(event))
         if kind is ev.Spliced:
             self._arm = _PLAYS_ON

@@ -27,13 +27,14 @@ from seqrt.testing.connected import connected
 from seqrt.testing.offload import inline
 from seqrt.testing.transport import LinkTransport
 from seqrt.watching import RobotMetrics
+from seqrt.watching.buckets import LATENESS, Buckets
 from seqrt.watching.counts import PHASES
 from seqrt.watching.page import Families, page
 from seqrt.wire.codec import encode
 from seqrt.wire.headers import MSGPACK
 from seqrt.wire.messages import ActRequest, EpisodeEnd, Frame, ObserveRequest
 from seqrt.worker.app import app
-from seqrt.worker.metrics import metrics
+from seqrt.worker.metrics import LAG_EVERY_S, measure_lag, metrics
 
 pytestmark = pytest.mark.anyio
 
@@ -222,6 +223,14 @@ async def test_a_gateway_tells_its_requests_by_how_they_ended_and_what_acts_took
     assert seen("seqrt_gateway_act_seconds_count") == 2
     assert seen("seqrt_gateway_act_seconds_sum") == pytest.approx(INFER_S)
     assert seen("seqrt_gateway_models") == 1
+
+
+async def test_a_loop_that_nobody_holds_up_does_not_lag() -> None:
+    lag_s = Buckets(LATENESS)
+    with anyio.move_on_after(4.5 * LAG_EVERY_S):
+        await measure_lag(lag_s)
+    assert lag_s.count == 4
+    assert lag_s.total == pytest.approx(0.0, abs=1e-6)
 
 
 async def test_every_metric_there_is_is_in_the_docs_and_the_reverse() -> None:
