@@ -22,6 +22,8 @@ import seqrt.blocking as seqrt
 from seqrt.action.declaration import Actions
 from seqrt.blocking.session import Session
 from seqrt.errors import ActionError, LinkLost
+from seqrt.policies import policy as declared
+from seqrt.policies.robot_arm import ActionContract, ObservationContract
 from seqrt.testing import FakeArm, Scripted
 from seqrt.timeline import events as ev
 from seqrt.timeline.outcome import fold
@@ -128,6 +130,32 @@ def test_a_robot_object_is_driven_by_its_names() -> None:
     with seqrt.connect(policy=Scripted(dims=3, actions=named, tagged=True)) as policy:
         policy.run(arm, max_actions=2, validate=yes)
     assert [acted.row[0] for acted in arm.acts] == [0.0, 0.0]  # "right" is the column that says which observation
+
+
+def test_a_robot_arm_policy_is_shown_their_observations_and_predicts_as_theirs_did() -> None:
+    seen: list[Any] = []
+
+    @declared(
+        action_contract=ActionContract(
+            robot="franka", action_space="joint_absolute", action_dim=2, control_frequency_hz=HZ
+        ),
+        observation_contract=ObservationContract(proprio={"joint_positions": 2, "gripper": 1}, instruction=True),
+    )
+    class Franka:
+        def infer(self, obs: Any) -> Any:
+            seen.append(obs)
+            return np.zeros((4, 2))
+
+    def observe() -> seqrt.Observation:
+        return seqrt.Observation([], seqrt.Proprioception([0.0, 0.0], gripper=0.5), "push")
+
+    acted, told = list[Any](), list[seqrt.Prediction]()
+    with seqrt.connect("pi05-droid", policy=Franka()) as policy:
+        policy.run(observe, acted.append, max_actions=3, validate=yes, hold=acted.clear, on_chunk=told.append)
+    assert len(acted) == 3
+    assert seen[0]["proprioception"] == {"joint_positions": [0.0, 0.0], "gripper": [0.5]}
+    chunk = told[0].action_chunk
+    assert (told[0].model, chunk.robot, chunk.action_space) == ("pi05-droid", "franka", "joint_absolute")
 
 
 def test_a_dry_run_looks_at_rows_and_sends_none(policy: seqrt.Policy) -> None:
