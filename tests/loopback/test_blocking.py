@@ -20,6 +20,7 @@ import pytest
 
 import seqrt.blocking as seqrt
 from seqrt.action.declaration import Actions
+from seqrt.blocking.lane import Lane
 from seqrt.blocking.session import Session
 from seqrt.errors import ActionError, LinkLost
 from seqrt.policies import policy as declared
@@ -621,9 +622,12 @@ def test_nothing_is_sent_and_no_thread_runs_until_the_handle_is_used() -> None:
 
 
 def test_closing_twice_or_an_unused_handle_is_nothing() -> None:
+    seqrt.connect(policy=a_policy()).close()
     policy = seqrt.connect(policy=a_policy())
+    policy.next_action({"state": np.zeros(3)})
     policy.close()
     policy.close()
+    assert policy.statistics().state == "idle"
     with pytest.raises(seqrt.SeqrtError, match="closed"):
         policy.next_action({"state": np.zeros(3)})
 
@@ -715,10 +719,21 @@ def test_after_a_fork_a_handle_that_was_used_says_so_and_one_that_was_not_works(
     assert done.stdout == "True (3,)\n7 (3,)\n", done.stderr
 
 
-def test_a_handle_that_is_closed_before_it_has_begun_ends_what_was_asked() -> None:
+async def nothing() -> None: ...
+
+
+def test_what_is_asked_of_a_loop_that_ends_is_refused_and_never_waited_for() -> None:
     session = Session(lambda: pytest.fail("nobody connects"))  # type: ignore[arg-type, return-value]
     session.start()
+    lane = Lane(lambda *_: None)
+    session.stop()
+    with pytest.raises(seqrt.SeqrtError, match="closed"):  # noqa: PT012  # by whichever: the loop may be gone already
+        session.submit(nothing, lane)
+        lane.serve()
+        lane.outcome()
     session.close()
+    with pytest.raises(seqrt.SeqrtError, match="closed"):
+        session.submit(nothing, lane)
     with pytest.raises(seqrt.SeqrtError, match="closed"):
         session.start()
 
