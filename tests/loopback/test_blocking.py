@@ -74,6 +74,19 @@ class Arm(FakeArm):
         return self.log.count("hold") == 1 and "act" not in self.log[self.log.index("hold") :]
 
 
+class Gated(Scripted):
+    """Each of its answers but the first waits until something happens to the arm, however fast the machine is."""
+
+    def __init__(self, *, patience_s: float = 20, **script: Any) -> None:
+        super().__init__(hz=HZ, **script)
+        self.go_on, self._patience_s = threading.Event(), patience_s
+
+    def infer(self, obs: Any) -> Any:
+        if self.calls:
+            self.go_on.wait(self._patience_s)
+        return super().infer(obs)
+
+
 @pytest.fixture
 def policy() -> Iterator[seqrt.Policy]:
     with seqrt.connect(policy=a_policy()) as handle:
@@ -116,13 +129,19 @@ def test_every_function_is_called_in_the_callers_own_thread(policy: seqrt.Policy
 
 
 def test_on_underrun_is_handed_the_seconds_starved_if_it_asks_for_them() -> None:
-    arm, starved = Arm(), list[float]()
-    with seqrt.connect(policy=a_policy(rows=4, infer_s=0.03, sleeps=True)) as policy:
+    arm, starved, gated = Arm(), list[float](), Gated(rows=4)
+
+    def on_underrun(seconds: float) -> None:
+        arm.note("starved")
+        starved.append(seconds)
+        gated.go_on.set()
+
+    with seqrt.connect(policy=gated) as policy:
         policy.run(
-            arm.observe, arm.act, max_actions=8, validate=yes, hold=arm.hold, on_underrun=starved.append, prefetch=False
+            arm.observe, arm.act, max_actions=8, validate=yes, hold=arm.hold, on_underrun=on_underrun, prefetch=False
         )
-    assert starved
     assert min(starved) >= 0
+    assert arm.threads == {threading.current_thread()}
 
 
 def test_a_robot_object_is_driven_by_its_names() -> None:
@@ -517,10 +536,17 @@ def test_twelve_actions_of_four_row_chunks_are_exactly_three_chunks_in_sequence(
 
 
 def test_without_prefetch_there_is_exactly_one_stall_between_two_chunks() -> None:
-    arm = Arm()
-    with seqrt.connect(policy=a_policy(rows=4, infer_s=0.025, sleeps=True)) as policy:
-        outcome = policy.run(arm.observe, arm.act, max_actions=16, validate=yes, hold=arm.hold, prefetch=False)
-    assert (outcome.chunks, outcome.underruns) == (4, 3)
+    arm, gated = Arm(), Gated(rows=4)
+
+    def act(row: Any) -> None:
+        gated.go_on.clear()
+        arm.act(row)
+
+    with seqrt.connect(policy=gated) as policy:
+        outcome = policy.run(
+            arm.observe, act, max_actions=16, validate=yes, hold=arm.hold, prefetch=False, on_underrun=gated.go_on.set
+        )
+    assert (outcome.chunks, outcome.underruns, len(arm.acts)) == (4, 3, 16)
 
 
 def test_rows_left_by_a_run_or_a_predict_are_not_played_by_the_next_run() -> None:
@@ -568,9 +594,18 @@ def test_rows_are_due_at_multiples_of_the_period_whatever_act_takes(policy: seqr
 
 
 def test_rows_that_passed_while_the_answer_came_are_not_played_late() -> None:
-    arm = Arm()
-    with seqrt.connect(policy=a_policy(rows=20, infer_s=0.035, sleeps=True, tagged=True)) as policy:
-        outcome = policy.run(arm.observe, arm.act, max_actions=40, validate=yes, hold=arm.hold)
+    arm, gated = Arm(), Gated(rows=20, tagged=True, patience_s=0.2)  # while the plan is dry nothing passes
+
+    def act(row: Any) -> None:
+        arm.act(row)
+        gated.go_on.set()
+
+    def observe() -> Any:
+        gated.go_on.clear()
+        return arm.observe()
+
+    with seqrt.connect(policy=gated) as policy:
+        outcome = policy.run(observe, act, max_actions=40, validate=yes, hold=arm.hold)
     assert outcome.rows_dropped > 0
     played = [(acted.row[1], acted.row[2]) for acted in arm.acts]
     assert played == sorted(set(played)), "of each chunk in order, none twice"
