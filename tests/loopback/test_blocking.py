@@ -87,6 +87,14 @@ class Gated(Scripted):
         return super().infer(obs)
 
 
+@pytest.fixture(autouse=True)
+def pythons_own_handler() -> Iterator[None]:
+    """Of Ctrl-C, also where the suite runs in the background of a shell, which has SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def policy() -> Iterator[seqrt.Policy]:
     with seqrt.connect(policy=a_policy()) as handle:
@@ -332,7 +340,7 @@ def test_a_function_that_hangs_is_cut_short_by_ctrl_c_and_the_arm_holds(policy: 
     def observe() -> Any:
         if len(arm.acts) >= 3:
             ctrl_c()
-            never.wait()
+            never.wait(20)
         return arm.observe()
 
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -346,7 +354,7 @@ def test_ctrl_c_before_the_first_observation_is_there_moves_nothing(policy: seqr
 
     def observe() -> Any:
         ctrl_c()
-        never.wait()
+        never.wait(20)
 
     with pytest.raises(KeyboardInterrupt):
         policy.run(observe, arm.act, max_actions=5, validate=yes, hold=arm.hold)
