@@ -101,7 +101,7 @@ class Crossing:
         """``function`` to be awaited in the loop; its signature stays as it is."""
 
         def called(*args: Any) -> Any:
-            return self.lane.call(self.post, function, *args, first=first, certain=certain)
+            return self.lane.call(self.post, function, *args, first=first, certain=certain, aside=first)
 
         return functools.wraps(function)(called)
 
@@ -125,7 +125,7 @@ class Crossing:
     def _observe(self, observe: Function) -> Function:
         async def observed() -> Any:
             """Handed over when it is awaited: a run times what `observe` does before, and this holds up no loop."""
-            return await self.lane.call(self.post, lambda: inputs_of(observe()))
+            return await self.lane.call(self.post, lambda: inputs_of(observe()), first=True)
 
         return observed
 

@@ -553,8 +553,9 @@ def test_without_prefetch_there_is_exactly_one_stall_between_two_chunks() -> Non
 
     with seqrt.connect(policy=gated) as policy:
         outcome = policy.run(
-            arm.observe, act, max_actions=16, validate=yes, hold=arm.hold, prefetch=False, on_underrun=gated.go_on.set
-        )
+            arm.observe, act, max_actions=16, validate=yes, hold=arm.hold, on_underrun=gated.go_on.set, prefetch=False,
+            splice=seqrt.Sequential(),
+        )  # fmt: skip
     assert (outcome.chunks, outcome.underruns, len(arm.acts)) == (4, 3, 16)
 
 
