@@ -101,7 +101,7 @@ class Crossing:
         """``function`` to be awaited in the loop; its signature stays as it is."""
 
         def called(*args: Any) -> Any:
-            return self.lane.call(self.post, function, *args, first=first, certain=certain)
+            return self.lane.call(self.post, function, *args, first=first, certain=certain, aside=first)
 
         return functools.wraps(function)(called)
 
@@ -111,7 +111,7 @@ class Crossing:
         hold = None if given.hold is None else self.over(given.hold, first=True, certain=True)
         # With act, validate has been called before: once over is enough for a tick.
         validate = None if given.validate is None else self.over(given.validate) if act is None else _yes
-        observe = None if given.observe is None else self.over(self._observe(given.observe))
+        observe = None if given.observe is None else self._observe(given.observe)
         others = {
             "validate": validate,
             "on_chunk": None if given.on_chunk is None else self.over(self._on_chunk(given.on_chunk)),
@@ -123,7 +123,11 @@ class Crossing:
         return {"robot": _Named(observe, act, hold, given.names), **others}
 
     def _observe(self, observe: Function) -> Function:
-        return lambda: inputs_of(observe())
+        async def observed() -> Any:
+            """Handed over when it is awaited: a run times what `observe` does before, and this holds up no loop."""
+            return await self.lane.call(self.post, lambda: inputs_of(observe()), first=True)
+
+        return observed
 
     def _on_chunk(self, on_chunk: Function) -> Function:
         def told(chunk: ActionChunk) -> None:

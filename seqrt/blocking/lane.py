@@ -132,7 +132,13 @@ class Lane:
     # ---- the loop's side ----
 
     def call(
-        self, post: Poster, function: Callable[..., Any], *args: Any, first: bool = False, certain: bool = False
+        self,
+        post: Poster,
+        function: Callable[..., Any],
+        *args: Any,
+        first: bool = False,
+        certain: bool = False,
+        aside: bool = False,
     ) -> Coroutine[Any, Any, Any]:
         """Have ``function`` called in the lane's thread. It is handed over at once; what is returned waits for its end.
 
@@ -140,8 +146,9 @@ class Lane:
             post: Of the loop that waits, see `seqrt.robots.lanes.poster`.
             function: What to call.
             args: With what.
-            first: Before what is queued otherwise, and now: the loop steps aside for the lane's thread to wake up.
+            first: Before what is queued otherwise. An observation too: it belongs between two rows.
             certain: See `Call`.
+            aside: Now: the loop steps aside for the lane's thread to wake up.
 
         Raises:
             Cut: Out of what is returned: it raised what no coroutine may raise; the lane was told.
@@ -149,7 +156,7 @@ class Lane:
         call = Call(function, args, post, certain=certain)
         (self._first if first else self._then).append(call)
         self._woken.put(None)
-        if first:
+        if aside:
             time.sleep(_ASIDE_S)
         return call.result()
 

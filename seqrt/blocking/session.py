@@ -30,6 +30,7 @@ Job: TypeAlias = Callable[[], Awaitable[Any]]
 
 _CLOSE_S: Final = 10.0
 """How long `Session.close` waits for the thread: a hold and an episode's end take seconds at the most."""
+_CLOSED: Final = "this Policy was closed meanwhile"
 _ANSWER_S: Final = 1.0
 """How long a question to the loop is waited for."""
 
@@ -54,6 +55,7 @@ class Session:
         self._post: Poster | None = None
         self._stopping = False
         self._asked: list[tuple[Job, Lane]] = []
+        self._waiting: Lane | None = None
         self._told: anyio.Event | None = None
         self._slow: tuple[Lane, Call] | None = None
         self._slowed = anyio.Event()
@@ -97,8 +99,15 @@ class Session:
             raise SeqrtError("the runtime's loop could not be started") from self._failure
 
     def submit(self, job: Job, lane: Lane) -> None:
-        """Have ``job`` run in the loop; ``lane`` is told how it ended."""
-        self.post(lambda: self._begin(job, lane))
+        """Have ``job`` run in the loop; ``lane`` is told how it ended, in any case.
+
+        Raises:
+            SeqrtError: It was closed meanwhile.
+        """
+        self._waiting = lane
+        if not self._post_quietly(lambda: self._begin(job, lane)):
+            self._waiting = None
+            raise SeqrtError(_CLOSED)
 
     def give_up(self) -> None:
         """End what runs in the loop, a run with hold; from any thread or signal handler."""
@@ -121,11 +130,10 @@ class Session:
         if self.inside:
             return question()
         answer: queue.SimpleQueue[T] = queue.SimpleQueue()
-        self._post_quietly(lambda: answer.put(question()))
-        try:
-            return answer.get(timeout=_ANSWER_S)
-        except queue.Empty:
-            return question()  # the loop has ended, and nothing changes any more
+        if self._post_quietly(lambda: answer.put(question())):
+            with contextlib.suppress(queue.Empty):
+                return answer.get(timeout=_ANSWER_S)
+        return question()  # the loop has ended, and nothing changes any more
 
     def stop(self) -> None:
         """Tell the thread to end: what runs is ended with hold, the connection is let go. From any thread."""
@@ -167,6 +175,10 @@ class Session:
             logger.exception("the runtime's loop ended")
         finally:
             self._ready.set()
+            # What was asked for while the loop ended is not carried out any more, and nobody else says so.
+            waiting, self._waiting = self._waiting, None
+            if waiting is not None:
+                waiting.end(error=SeqrtError(_CLOSED))
 
     async def _main(self) -> None:
         """One job after the other, until told to stop: a handle has one driver."""
@@ -186,19 +198,18 @@ class Session:
 
     async def _carry_out(self, job: Job, lane: Lane) -> None:
         """Run one job to its end. Whatever it raises is the lane's, not the loop's."""
-        value, error = None, None
+        value: Any = None
+        error: BaseException | None = SeqrtError(_CLOSED) if self._stopping else None
         try:
             with anyio.CancelScope() as scope:
                 self._scope = scope
-                if lane.cut_by is None and not self._stopping:
+                if lane.cut_by is None and error is None:
                     value = await job()
         except BaseException as raised:
             error = raised
-        if self._stopping and error is None and value is None:
-            error = SeqrtError("this Policy was closed meanwhile")
-        elif scope.cancelled_caught or isinstance(error, anyio.get_cancelled_exc_class()):
+        if scope.cancelled_caught or isinstance(error, anyio.get_cancelled_exc_class()):
             error = SeqrtError("the call was given up: it was interrupted, or this Policy was closed")
-        self._scope = None
+        self._scope = self._waiting = None
         lane.end(value, error)
 
     def _begin(self, job: Job, lane: Lane) -> None:
@@ -235,8 +246,12 @@ class Session:
             self._give_up()
             self._tell()
 
-    def _post_quietly(self, function: Callable[[], object]) -> None:
-        """Have ``function`` called in the loop, if there is one."""
-        if self._post is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended: so has what was to be told
-                self._post(function)
+    def _post_quietly(self, function: Callable[[], object]) -> bool:
+        """Have ``function`` called in the loop; False where there is none, or none any more."""
+        if self._post is None:
+            return False
+        try:
+            self._post(function)
+        except RuntimeError:  # it has ended: so has what was to be told
+            return False
+        return True

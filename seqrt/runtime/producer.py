@@ -153,6 +153,7 @@ class Producer:
         self._control, self._telling, self._watch = control, telling, watch
         self._epoch, self._on_moment = epoch, on_moment
         self._errors_in_a_row = 0
+        self._begun = anyio.Event()
 
     async def take(self, observation: Observation, raw: Any, moment: Moment) -> None:
         """Take in one checked observation; ``raw`` is what the robot gave."""
@@ -166,11 +167,13 @@ class Producer:
         if self._callbacks.until is not None and await called(self._callbacks.until, observation):
             self._control.stop(Cause("completed"))
             return
+        self._begun.set()
         if moment.epoch == self._epoch():  # else of before a resume: its answer may not be played
             self._on_moment(moment, moment.step)
 
     async def run(self) -> None:
-        """Observe until cancelled."""
+        """Observe until cancelled, once the first observation has been taken in."""
+        await self._begun.wait()
         step, phase_s = self._schedule.first, OBSERVE_PHASE * self._schedule.period_s
         while True:
             step, missed = self._schedule.after(step, anyio.current_time())

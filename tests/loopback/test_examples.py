@@ -6,15 +6,17 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.from_thread
 import httpx
 import pytest
 import trio
 from echoing import HANG_S
 
 import seqrt
-from examples import blocking_driver, fastapi_teleop, flow_policy, my_policy, ten_lines, trio_rig
+from examples import blocking_driver, blocking_face, fastapi_teleop, flow_policy, my_policy, ten_lines, trio_rig
 from seqrt.worker.listening import listening
 from seqrt.worker.server import serving
 
@@ -89,6 +91,18 @@ async def test_the_blocking_driver_is_driven_from_threads() -> None:
 async def test_the_blocking_driver_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:
     async with serving(my_policy.MyPolicy()) as server:
         await blocking_driver.main(server.url, max_actions=6)
+    assert re.match(OUTCOME.format(6), capsys.readouterr().out)
+
+
+def test_the_blocking_face_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:
+    async def serve() -> Any:
+        return serving(my_policy.MyPolicy())
+
+    with (
+        anyio.from_thread.start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(portal.call(serve)) as server,
+    ):
+        blocking_face.main(server.url, max_actions=6)
     assert re.match(OUTCOME.format(6), capsys.readouterr().out)
 
 

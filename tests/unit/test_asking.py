@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrt.action.asking import OBSERVE_PHASE, Spacing, Standing, due, rows_during, spacing, will_read
+from seqrt.action.asking import OBSERVE_PHASE, Spacing, Standing, due, refill_due, rows_during, spacing, will_read
 from seqrt.action.chunk import Chunk, Spliced
 from seqrt.action.latency import Latencies
 from seqrt.action.plan import Plan
@@ -395,3 +395,9 @@ def test_without_prefetch_the_arm_stands_once_a_chunk_boundary(horizon, latency)
     stall = rows_during(latency, 1.0)
     assert len(loop.asked) == 5
     assert loop.starved == 4 * stall
+
+
+@pytest.mark.parametrize(("rows_left", "due"), [(12, True), (13, True), (14, False)])
+def test_plans_played_whole_are_refilled_a_quarter_more_than_a_refill_and_a_period_ahead(rows_left, due):
+    """What `sequence-ai` 0.1.0 promises: 1.25 × 0.8 s + 82 ms is 1.082 s, and 13 rows of 82 ms last 1.066 s."""
+    assert refill_due(rows_left, 0.8, period_s=0.082) is due

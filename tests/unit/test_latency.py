@@ -113,3 +113,10 @@ def test_a_quantile_is_the_smallest_sample_with_enough_not_above_it(samples, q):
     assert value in samples
     assert sum(s <= value for s in samples) >= q * len(samples) - 1e-9
     assert sum(s < value for s in samples) < q * len(samples) + 1e-9
+
+
+def test_the_moving_average_of_refills_begins_with_the_first_and_takes_three_tenths_of_each_new_one():
+    assert Latencies().refill_s() is None
+    assert fed(1.0, cold_first=True).refill_s() == pytest.approx(1.0)
+    assert fed(1.0, 0.5, cold_first=True).refill_s() == pytest.approx(0.85)
+    assert fed(1.0, 0.5, 2.0).refill_s() == pytest.approx(0.7 * 0.85 + 0.3 * 2.0)

@@ -234,6 +234,15 @@ async def test_sequential_plays_every_row_of_every_chunk() -> None:
     assert driven.outcome.chunks == 10
 
 
+async def test_sequential_asks_for_as_many_chunks_as_it_plays() -> None:
+    policy = Scripted(rows=4, hz=20, infer_s=0.0302)
+    async with connected(policy) as there:
+        driven = await drive(there.policy, max_actions=12, play=Play(splice=Sequential()))
+    assert driven.outcome is not None
+    assert (driven.outcome.actions, driven.outcome.chunks, len(policy.calls)) == (12, 3, 3)
+    assert driven.outcome.underruns == 0
+
+
 async def test_sequential_chunks_do_not_pile_up() -> None:
     policy = Scripted(rows=15, hz=15, infer_s=0.3803, tagged=True)
     async with connected(policy) as there:
