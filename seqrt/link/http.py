@@ -165,7 +165,7 @@ class HttpLink:
 
     async def act(self, ask: Outgoing[ActRequest], request_id: str, deadline_s: float) -> ActResponse:
         """``POST /act``."""
-        asked = Asked("POST", "/act", "act", ask.body, act=request_id)
+        asked = Asked("POST", "/act", "act", ask.body, act=request_id, media=ask.media)
         line, body = await self._requests.send(asked, deadline_s)
         await self.check(line)
         if len(body) <= _INLINE_BYTES:
