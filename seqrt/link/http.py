@@ -243,8 +243,8 @@ class HttpLink:
         return await self._requests.give_up(line, silent_s)
 
     async def aclose(self) -> None:
-        """Close the connection; what is under way on it ends with `LinkLost`."""
-        await self.line.leave(anyio.ClosedResourceError("the link was closed"))
+        """Close the connection; nothing is asked any more."""
+        await self._requests.aclose()
 
     async def _get(self, path: str, phase: str, line: Line | None = None) -> tuple[Line, bytes]:
         return await self._requests.send(Asked("GET", path, phase), self._timeout_s, line)

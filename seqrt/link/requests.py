@@ -125,6 +125,11 @@ class Requests:
         await self._leave(line, TimeoutError(f"nothing came for {silent_s:.1f} s"))
         return self._lost_with(line, Asked("GET", "/ping", "ping"))
 
+    async def aclose(self) -> None:
+        """Close the connection. A request that comes later fails: nobody would close what it opens."""
+        if self.line.failure is None:
+            await self.line.leave(ConnectionError("the link was closed"))
+
     async def _answer(self, line: Line, asked: Asked, deadline_s: float) -> httpx.Response | None:
         """The answer; None when the line was left."""
         if line.failure is not None:
