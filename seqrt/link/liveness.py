@@ -6,8 +6,8 @@ long an inference takes has nothing to do with it: a worker answers a ping while
 A connection on which nothing has come for `SILENCE_S` is pinged; when nothing comes for max(`PATIENCE_S`, `ROUND_TRIPS`
 round trips) more, it is given up. Any byte is a sign of life, and so is the other end taking what goes before the ping:
 on an uplink that is full the ping waits behind it, here and in the system's buffers. A program that stood still has not
-listened: the other end has its time from then on. Where one connection after the
-other stays silent, it is not the connection: each one is given twice the time of the one before.
+listened: the other end has its time from then on, once. Where one connection after the other stays silent, it is not
+the connection: each one is given twice the time of the one before.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Liveness:
         self._taken: int | None = None  # bytes, by the other end
         self._taken_with_ping: float = 0
         self._moved_at = -math.inf
-        self._due_at = math.inf
+        self._due_at, self._excused = math.inf, False
         self._acts: dict[str, _Act] = {}
 
     # What happens.
@@ -149,11 +149,11 @@ class Liveness:
 
     def refused(self) -> None:
         """It could not be opened, or not again; the next request tries."""
-        self.is_open, self._heard_at = False, math.inf
+        self.is_open, self._heard_at, self._excused = False, math.inf, False
 
     def heard(self, now: float) -> None:
         """Bytes came."""
-        self._heard_at = now
+        self._heard_at, self._excused = now, False
 
     def looked(self, taken_bytes: int | None, now: float) -> None:
         """The other end has taken so many bytes by now, None where nobody knows; those behind the ping do not count."""
@@ -214,8 +214,8 @@ class Liveness:
 
     def decide(self, now: float) -> Step:
         """What to do at ``now``; who is told to wait asks again when that is over."""
-        if now - self._due_at > _STOOD_STILL_S:
-            self._moved_at = now  # nobody listened meanwhile: what came lies there unread
+        if now - self._due_at > _STOOD_STILL_S and not self._excused:
+            self._moved_at, self._excused = now, True  # nobody listened meanwhile: what came lies there unread
         step = self._decide(now)
         self._due_at = step.until if isinstance(step, Wait) else math.inf
         return step

@@ -94,7 +94,7 @@ async def _ping(link: Tended, line: Line, ping: Ping, told: Callable[[Pinged | L
     finally:
         took_s = anyio.current_time() - sent_at
         line.ping_over(ping, said, took_s)
-    if said is not None:
+    if said is not None and line.failure is None:  # else it was answered before the connection failed: no news
         told(Pinged(took_s, said.state))
 
 

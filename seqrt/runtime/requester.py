@@ -175,8 +175,8 @@ class Requester:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether what is out now must stay alone: a conditioned act, or one that waits for a cold worker."""
-        return self._serving.warming or any(asked.committed for asked in self._out.all.values())
+        """Whether what is out now must stay alone: a conditioned act, or one that waits for a worker to be had."""
+        return self._serving.waiting or any(asked.committed for asked in self._out.all.values())
 
     def _ask(self, moment: Moment, spaced: asking.Spacing | None) -> None:
         assert self._tasks is not None

@@ -19,7 +19,7 @@ from seqrt.runtime.control import Cause, Control
 from seqrt.runtime.declared import Declared
 from seqrt.runtime.options import IN_A_ROW, Limits
 from seqrt.runtime.telling import Telling
-from seqrt.runtime.uplink import FIRST_RETRY_S, RECONNECT_S, Uplink, gap_of, next_wait_s
+from seqrt.runtime.uplink import FIRST_RETRY_S, Uplink, gap_of, next_wait_s, reconnect_wait_s
 from seqrt.timeline import events as ev
 from seqrt.watching.spans import robot_act
 from seqrt.wire.messages import ActRequest, ActResponse
@@ -117,9 +117,12 @@ class Serving:
         return self._link.host
 
     @property
-    def warming(self) -> bool:
-        """Whether an act waits for a worker that warms up: another one would wait beside it."""
-        return self._warming > 0
+    def waiting(self) -> bool:
+        """Whether an act waits for a worker that warms up, or for one to be reached before anything has moved.
+
+        Another one would wait beside it, and try to connect beside it.
+        """
+        return self._warming > 0 or (self._trouble.link is not None and not self._moving)
 
     @property
     def _moving(self) -> bool:
@@ -237,7 +240,8 @@ class Serving:
             uplink.queue_again(0)  # whoever answers next may never have heard of the episode
         # A lost link is tried often while the arm may stand for it; older acts were given up for this one.
         often = isinstance(error, LinkLost) and self._moving
-        wait_s = RECONNECT_S if often else max(tries.wait_s, error.retry_after_s or 0.0)
+        down_s = now - self._trouble.link_since
+        wait_s = reconnect_wait_s(down_s) if often else max(tries.wait_s, error.retry_after_s or 0.0)
         await anyio.sleep(min(wait_s, max(0.0, tries.left_s)))
         tries.wait_s = next_wait_s(tries.wait_s, error)
         # A busy worker may have asked for a wait in which all rows pass that this act could still be answered.

@@ -35,8 +35,7 @@ _READY: Final = 2
 _SKIPS_A_POST = 4096
 FIRST_RETRY_S = 0.05
 """The first wait before a failed request is sent again; each further one is twice as long."""
-RECONNECT_S = 0.02
-"""The wait between two tries of a link that nobody answers on, while the arm may stand for it."""
+_RECONNECT_S, _SHORT_OUTAGE_S, _RECONNECT_SHARE = 0.02, 2.0, 1 / 8
 _LAST_RETRY_S, _LAST_RECONNECT_S = 2.0, 0.25
 
 
@@ -46,6 +45,14 @@ def next_wait_s(wait_s: float, error: Unavailable) -> float:
     Where nobody answers, a try costs nobody anything, and the arm stands until one gets through: those stay frequent.
     """
     return min(2 * wait_s, _LAST_RECONNECT_S if isinstance(error, LinkLost) else _LAST_RETRY_S)
+
+
+def reconnect_wait_s(down_s: float) -> float:
+    """The wait between two tries of a link that nobody has answered on for so long, while the arm may stand for it.
+
+    Quick while the outage is a short one, and then in proportion to what it lasts beyond that.
+    """
+    return min(max(_RECONNECT_S, (down_s - _SHORT_OUTAGE_S) * _RECONNECT_SHARE), _LAST_RECONNECT_S)
 
 
 class Uplink:
@@ -78,6 +85,7 @@ class Uplink:
         self._refused: set[Load] = set()  # to be sent again
         self._tasks: anyio.abc.TaskGroup | None = None
         self._trying: Load | None = None  # the one post that tries a lost link
+        self._down_since = 0.0
         self._refusal_told = False
         self._telling: Telling | None = None
         self._uploading, self._dropped_told = Uploading(None), 0
@@ -233,7 +241,7 @@ class Uplink:
 
     def _give_up(self, load: Load) -> None:
         if self._trying is load:
-            self._trying = None
+            self._got_through()
         self._ledger.outbox.give_up(load)
         self._begun(load)
         self._has_moved()
@@ -336,12 +344,17 @@ class Uplink:
             self._refused.discard(load)
 
     async def _wait(self, load: Load, wait_s: float, error: Unavailable) -> None:
-        """Wait before the next try. Of a lost link one post tries often; the others wait until it got through."""
-        if not (isinstance(error, LinkLost) and self.begun):
+        """Wait before the next try. Of a lost link one post alone tries; the others wait until it got through."""
+        if not isinstance(error, LinkLost):
+            if self._trying is load:
+                self._got_through()
             return await anyio.sleep(max(wait_s, error.retry_after_s or 0.0))
+        now = anyio.current_time()
         if self._trying is None:
-            self._trying = load
-        with anyio.move_on_after(RECONNECT_S if self._trying is load else wait_s):
+            self._trying, self._down_since = load, now
+        if self._trying is not load:
+            return await self._back.wait()  # no deadline: who tries gets through, or gives up and hands it on
+        with anyio.move_on_after(reconnect_wait_s(now - self._down_since) if self.begun else wait_s):
             await self._back.wait()
 
     def _got_through(self) -> None:

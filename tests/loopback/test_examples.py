@@ -21,7 +21,7 @@ from seqrt.worker.listening import listening
 from seqrt.worker.server import serving
 
 ROOT = Path(__file__).parents[2]
-OUTCOME = r"RunOutcome\({} actions over \d+ chunks in \d+\.\ds(, \d+ (under|over)runs( \(\d+\.\d+s\))?)*, completed\)"
+OUTCOME = r"RunOutcome\({} actions over \d+ chunks in \d+\.\ds(, \d+ [a-z ]+( \(\d+\.\d+s\))?)*, completed\)"
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from test_worker_process import end, start
+from test_worker_process import PATIENT, end, start
 
 import seqrt
 from seqrt.testing.policies import Scripted
@@ -73,12 +73,12 @@ async def test_a_server_stopped_in_mid_run_leaves_the_run_to_the_other_and_each_
     ):
 
         def stop_the_first(_: Any) -> bool:
-            if len(arm.acts) == 15:
+            if len(arm.acts) >= 15:
                 a.stop()
             return False
 
         outcome = await policy.run(
-            arm, max_actions=60, until=stop_the_first, validate=lambda row: True, record=events.append
+            arm, max_actions=60, until=stop_the_first, validate=lambda row: True, limits=PATIENT, record=events.append
         )
         assert policy.statistics().host == b.host
     assert (outcome.reason, outcome.actions, outcome.worker_changes) == ("completed", 60, 1)
@@ -111,7 +111,7 @@ def test_a_process_killed_in_mid_run_leaves_the_run_to_the_other(tmp_path: Path,
         return {**with_a_picture(), "picture": [0]}
 
     def kill(_: Any) -> bool:
-        if len(arm.acts) == 15:
+        if len(arm.acts) >= 15:
             a.kill()
         return False
 
@@ -119,7 +119,8 @@ def test_a_process_killed_in_mid_run_leaves_the_run_to_the_other(tmp_path: Path,
         async with seqrt.connect(base_url=[url_a, url_b]) as policy:
             return await policy.run(
                 observe=observe, act=arm.act, hold=arm.hold, max_actions=60, until=kill,
-                validate=lambda row: True, record=events.append,
+                validate=lambda row: True, limits=PATIENT,
+                record=events.append,
             )  # fmt: skip
 
     try:

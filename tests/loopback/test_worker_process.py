@@ -30,6 +30,8 @@ class FromTheState:
 """
 
 HOST = "127.0.0.1"
+PATIENT = seqrt.Limits(max_stall_s=60.0)
+"""A process takes its time to start on a busy machine."""
 
 
 class Arm(FakeArm):
@@ -91,7 +93,9 @@ def test_a_run_goes_through_a_worker_process(worker: tuple[subprocess.Popen[str]
         async with seqrt.connect("FromTheState", base_url=url) as policy:
             assert policy.info.actions is not None
             assert policy.info.actions["hz"] == 20
-            outcome = await policy.run(arm, max_actions=45, validate=lambda row: True, record=events.append)
+            outcome = await policy.run(
+                arm, max_actions=45, validate=lambda row: True, limits=PATIENT, record=events.append
+            )  # fmt: skip
             chunk = await policy.predict(arm.observe())
             assert chunk.rows[0, 0] == 46.0
             assert chunk.outputs["picture"].shape == (320, 320, 3)
@@ -112,7 +116,7 @@ def test_a_worker_killed_in_mid_run_ends_it_with_hold_and_says_where(
     arm, events = Arm(3), list[ev.Event]()
 
     def kill(_: Any) -> bool:
-        if len(arm.acts) == 25:
+        if len(arm.acts) >= 25:
             process.kill()
         return False
 
@@ -124,7 +128,7 @@ def test_a_worker_killed_in_mid_run_ends_it_with_hold_and_says_where(
                     max_actions=500,
                     until=kill,
                     validate=lambda row: True,
-                    limits=seqrt.Limits(max_stall_s=0.5),
+                    limits=seqrt.Limits(max_stall_s=1.5),
                     record=events.append,
                 )
             assert (lost.value.host, lost.value.phase) == (url.removeprefix("http://"), "connect")
@@ -156,13 +160,13 @@ def test_a_worker_killed_and_started_again_in_mid_run_is_found(tmp_path: Path, b
             started.append(again)
 
         def validate(_: Any) -> bool:
-            if len(arm.acts) == 25:
+            if len(arm.acts) >= 25:
                 moving.set()
             return True
 
         async with seqrt.connect(base_url=url) as policy, anyio.create_task_group() as tasks:
             tasks.start_soon(replace)
-            return await policy.run(arm, max_actions=100, validate=validate)
+            return await policy.run(arm, max_actions=100, validate=validate, limits=PATIENT)
 
     try:
         outcome = anyio.run(main, backend=backend)

@@ -66,6 +66,14 @@ def test_a_program_that_stood_still_listens_for_a_while_before_it_takes_the_othe
     assert liveness.decide(30.0 + PATIENCE_S) == Gone(30.0 + PATIENCE_S)
 
 
+def test_a_machine_that_is_always_late_finds_out_all_the_same() -> None:
+    liveness = opened()
+    ping(liveness, SILENCE_S)
+    for now in (SILENCE_S, 2.5):
+        assert isinstance(liveness.decide(now), Wait)
+    assert liveness.decide(4.0) == Gone(4.0)
+
+
 def test_a_loop_that_is_a_little_late_gives_the_other_end_no_more_time() -> None:
     liveness = opened()
     ping(liveness, SILENCE_S)

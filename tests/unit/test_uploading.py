@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seqrt.runtime.saying import Saying
+from seqrt.runtime.uplink import reconnect_wait_s
 from seqrt.runtime.uploading import WINDOW_S, Uploading
 from seqrt.timeline import events as ev
 from seqrt.timeline.outcome import UploadBound, fold
@@ -71,3 +72,8 @@ def test_the_outcome_says_what_frames_took_and_how_many_went() -> None:
     assert (outcome.frames_taken, outcome.frames_sent, outcome.frames_dropped) == (10, 2, 3)
     assert outcome.frame_bytes == 1500
     assert fold([]).frame_bytes is None
+
+
+def test_a_lost_link_is_tried_often_for_two_seconds_and_then_ever_less_up_to_four_times_a_second() -> None:
+    waits = [reconnect_wait_s(down_s) for down_s in (0.0, 1.0, 2.0, 3.0, 4.0, 60.0)]
+    assert waits == [0.02, 0.02, 0.02, 0.125, 0.25, 0.25]

@@ -91,6 +91,7 @@ async def test_a_link_that_is_down_before_the_first_action_is_said_at_once_and_e
         there.link.begin_outage("refused")
         driven = await drive(there.policy, max_actions=50)
         there.link.end_outage()
+        tries = sum(there.link.statistics().requests_to.values())
     assert isinstance(driven.error, LinkLost)
     said = [record.message for record in caplog.records]
     assert said[0].startswith(
@@ -98,6 +99,7 @@ async def test_a_link_that_is_down_before_the_first_action_is_said_at_once_and_e
     )
     assert len(said) >= 60 / 10
     assert all("cannot connect" in line and "plays on" not in line for line in said)
+    assert tries < 60 * 2 * 5, "one act and one post try it, each four times a second"
 
 
 async def test_a_worker_that_names_a_time_beyond_the_first_acts_deadline_is_not_waited_for_so_long() -> None:
