@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bench.fleet.policies import POLICIES, fed
-
-SWITCH_S = 0.0005
+from seqrt.worker.server import SWITCH_S
 
 
 def say(what: object) -> None:
