@@ -215,7 +215,7 @@ def _certificate(options: argparse.Namespace) -> Certificate | None:
 def _serve(options: argparse.Namespace) -> int:
     import anyio
 
-    from seqrt.worker.server import serve
+    from seqrt.worker.server import SWITCH_S, serve
 
     wrong = _tls_at_odds(options)
     if options.keys is not None and not options.gateway:
@@ -239,6 +239,7 @@ def _serve(options: argparse.Namespace) -> int:
                 metrics_port=options.metrics_port,
             )
 
+    sys.setswitchinterval(SWITCH_S)  # the process is ours
     anyio.run(run)
     return 0
 

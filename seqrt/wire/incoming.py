@@ -27,6 +27,9 @@ _OPENED_BYTES: Final = 8 * BODY_BYTES
 _SMALL: Final = 64
 """Values of so few bytes on average are faster read at once than one by one."""
 
+_DATA: Final = 2**8
+"""Text or bytes of so many are as long in memory as they travel: a small picture is no plain value."""
+
 _OWN_ARRAY: Final = 0x85
 _LAST_FIX_MAP: Final = 0x8F
 _MAP_16: Final = 0xDE
@@ -43,6 +46,7 @@ _KEYS: Final = frozenset({str, bytes, int})
 _LEAVES: Final = frozenset({type(None), bool, int, float, str, bytes})
 _NO_INTEGERS: Final = frozenset({type(None), bool, float, str})
 _CONTAINERS: Final = frozenset({dict, list})
+_HOLDS_DATA: Final = frozenset({dict, list, bytes, str})
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 
@@ -143,9 +147,13 @@ class _Reader:
 
     def _at_once(self, piece: memoryview, depth: int) -> Any:
         self._plain_left -= len(piece)
+        if self._plain_left < -_AT_ONCE:
+            raise _too_plain()  # not even decoded: of short pieces the last one alone may be too many
+        tree = _decode(piece)
+        if len(piece) >= _DATA:
+            self._plain_left += _data_in(tree)
         if self._plain_left < 0:
             raise _too_plain()
-        tree = _decode(piece)
         kind = type(tree)
         return tree if kind in _LEAVES else _settled(tree, depth) if kind in _CONTAINERS else _leaf(tree)
 
@@ -219,6 +227,18 @@ def _settled(tree: Any, depth: int) -> Any:
         if kind not in _LEAVES:
             tree[key] = _settled(value, depth + 1) if kind in _CONTAINERS else _leaf(value)
     return tree
+
+
+def _data_in(tree: Any) -> int:
+    """The bytes of a tree that are in long texts and bytes, arrays' data among them."""
+    kind = type(tree)
+    if kind is bytes or kind is str:
+        return len(tree) if len(tree) >= _DATA else 0
+    if kind is dict:
+        return sum(_data_in(value) for value in tree.values() if type(value) in _HOLDS_DATA)
+    if kind is list:
+        return sum(_data_in(value) for value in tree if type(value) in _HOLDS_DATA)
+    return 0
 
 
 def _leaf(value: Any) -> Any:

@@ -31,6 +31,10 @@ from seqrt.worker.tls import Certificate
 DRAIN_S = 30.0
 """How long live episodes may go on after the first signal."""
 
+SWITCH_S = 0.0005
+"""How long the policy's thread keeps the interpreter while the loop waits for it, in a process of our own: with
+Python's 5 ms, pictures being decoded hold up each post by that at each of its turns."""
+
 
 @dataclass(frozen=True)
 class Server:

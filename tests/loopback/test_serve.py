@@ -16,11 +16,15 @@ import pytest
 from echoing import HANG_S
 
 POLICY = """
-import time
+import sys
 
 class Policy:
     def infer(self, obs):
         return [1.0]
+
+class Turns:
+    def infer(self, obs):
+        return [sys.getswitchinterval()]
 
 class Broken(Policy):
     def load(self):
@@ -68,6 +72,20 @@ def test_over_tls_the_robots_line_holds_the_fingerprint_and_is_the_same_after_a_
         assert found[2] in told
         lines.append(found[2])
     assert lines[0] == lines[1]
+
+
+def test_the_command_hands_the_interpreter_from_the_policy_to_the_loop_within_half_a_millisecond(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "served_policy.py").write_text(POLICY)
+    words = ["serve", "served_policy:Turns", "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "seqrt.cli", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = url_of(process.stdout.readline())
+        assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [0.0005]
+        process.send_signal(signal.SIGTERM)
 
 
 def url_of(line: str) -> str:

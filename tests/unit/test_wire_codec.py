@@ -17,6 +17,7 @@ from seqrt.errors import WireError
 from seqrt.wire import decode, decode_body, decode_info, decode_json, encode, encode_json, require_one_of
 from seqrt.wire.arrays import MARKERS
 from seqrt.wire.headers import FRAMES, JSON, MSGPACK
+from seqrt.wire.limits import FRAMES_A_POST
 from seqrt.wire.messages import (
     ActRequest,
     ActResponse,
@@ -284,3 +285,24 @@ def test_any_array_arrives_as_it_was_sent(array: np.ndarray) -> None:
 def test_a_long_body_is_read_like_a_short_one(tree: object, copies: int) -> None:
     long = {"pad": bytes(20_000), "trees": [{"tree": tree, "pad": bytes(20_000), "n": [tree] * 50}] * copies}
     assert decode(encode(long), dict) == long
+
+
+@pytest.mark.parametrize(("pictures", "size"), [(2, 14_700), (1, 12_000), (3, 300)])
+def test_as_many_observations_as_one_post_takes_are_read_whatever_their_pictures_have(pictures: int, size: int) -> None:
+    seen = {f"view {n}": bytes(size) for n in range(pictures)}
+    sent = ObserveRequest(episode_id="e", frames=[Frame(seq=n, inputs=seen) for n in range(FRAMES_A_POST)])
+    assert decode(encode(sent), ObserveRequest) == sent
+
+
+@pytest.mark.parametrize("value", [b"x" * 200, [1] * 100, {"a": {"b": b"c" * 100}}])
+def test_plain_values_in_bulk_are_refused_whatever_they_are_in(value: object) -> None:
+    with pytest.raises(WireError) as refused:
+        decode(encode({str(n): [value] * 50 for n in range(200)}), dict)
+    assert refused.value.reason == "too_large"
+
+
+def test_a_long_picture_makes_no_room_for_plain_values() -> None:
+    values = {"picture": bytes(2**20), **{str(n): [n] * 8000 for n in range(200)}}
+    with pytest.raises(WireError) as refused:
+        decode(encode(values), dict)
+    assert refused.value.reason == "too_large"

@@ -1,0 +1,56 @@
+"""An hour of a worker's life, compressed: robots come, run, leave or break off, and what is left of them.
+
+In an hour 16 robots with episodes of a minute begin 960. Here an episode lasts a second, so that the hour's comings
+and goings take minutes; a third of them go without a goodbye, a third in the middle of a post. After each quarter the
+worker is left alone until episodes nobody ended are idle for too long (10 s here), and asked what it holds.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+from bench.fleet.policies import IDLE_S
+from bench.fleet.processes import LOAD_CORE, ROOT, Running, environment, serving
+
+EPISODES, QUARTERS, ROBOTS, EPISODE_S = 960, 4, 16, 1.0
+HEAD = (
+    "| episodes so far | acts, posts answered | memory, MB | tasks | sockets | episodes held | bytes of frames |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+def table(episodes: int) -> None:
+    """Quarter by quarter."""
+    print(f"{episodes} episodes of {EPISODE_S:g} s, {ROBOTS} at a time\n\n{HEAD}")
+    with serving("hypercorn", "--policy", "soon-idle") as server:
+        print(_line("0", "-", server), flush=True)
+        for quarter in range(1, QUARTERS + 1):
+            found = _visits(server, episodes // QUARTERS)
+            time.sleep(IDLE_S + 2.0)
+            print(_line(f"{quarter * episodes // QUARTERS}", found, server), flush=True)
+
+
+def _visits(server: Running, episodes: int) -> str:
+    command = [sys.executable, "-m", "bench.fleet.comings", "--url", server.url, "--robots", str(ROBOTS)]
+    command += ["--episodes", str(episodes), "--seconds", str(EPISODE_S), "--core", str(LOAD_CORE)]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
+    found = json.loads(done.stdout)
+    refused = "".join(f", {n} {code}" for code, n in found["codes"].items())
+    return f"{found['acts']}, {found['posts']}{refused}"
+
+
+def _line(episodes: str, found: str, server: Running) -> str:
+    held = server.asked("statistics")
+    cells = [
+        episodes,
+        found,
+        f"{server.rss_mb():.0f}",
+        str(held["tasks"]),
+        str(server.sockets()),
+        str(held["episodes"]),
+        str(held["frame_bytes"]),
+    ]
+    return "| " + " | ".join(cells) + " |"
