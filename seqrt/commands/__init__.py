@@ -1,0 +1,1 @@
+"""What each word after `seqrt` takes and does; `seqrt.cli` puts them together."""
