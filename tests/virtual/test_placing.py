@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from seqrt.errors import AuthError, Gone, NotFound, RemoteError, Unavailable
+from seqrt.errors import AuthError, Gone, LinkLost, NotFound, RemoteError, Unavailable
 from seqrt.gateway.placing import FixedWorkers, Robot
 from seqrt.gateway.seats import OnFull, Seats
 from seqrt.gateway.sites import RemoteSite
@@ -310,3 +310,15 @@ async def test_an_unknown_lease_is_not_renewed() -> None:
     async with workers("a") as behind:
         with pytest.raises(Gone):
             await behind[0].site.grant(LeaseRequest(lease="l-1", renew=True))
+
+
+async def test_a_link_that_was_closed_asks_nothing_any_more() -> None:
+    """Nobody would close the connection that it opens."""
+    async with workers("a") as behind:
+        link = _link(behind[0].link, "a")
+        await link.info()
+        await link.aclose()
+        await link.aclose()
+        with pytest.raises(LinkLost):
+            await link.info()
+        assert behind[0].link.statistics().requests == 1
