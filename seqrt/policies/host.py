@@ -114,7 +114,7 @@ class Host:
 
     def load(self) -> Load:
         """What it has to do now: whether there is room for another episode, and how long its acts would wait."""
-        return load_of(self._line.statistics(), self._episodes)
+        return load_of(self._line.statistics(), self._line.wait_s(), self._episodes)
 
     def position(self, request_id: str, owner: str = "") -> int | None:
         """The place in line of the act of that id, 1 for whoever is next; None where it does not wait for its turn."""

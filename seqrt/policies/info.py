@@ -105,7 +105,7 @@ def statistics_of(
     }
 
 
-def load_of(line: LineStatistics, episodes: Episodes) -> Load:
+def load_of(line: LineStatistics, wait_s: float | None, episodes: Episodes) -> Load:
     """As `Host.load`."""
     return Load(
         episodes=len(episodes),
@@ -115,7 +115,7 @@ def load_of(line: LineStatistics, episodes: Episodes) -> Load:
         draining=episodes.closed,
         acts_waiting=line.waiting,
         acts_running=line.running,
-        wait_s=line.wait_s,
+        wait_s=wait_s,
     )
 
 

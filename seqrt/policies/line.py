@@ -127,10 +127,13 @@ class Line:
         return self._room.is_full(episodes, self._clock())
 
     def statistics(self) -> LineStatistics:
-        """A snapshot."""
-        waiting = len(self._waiting)
-        wait_s = self._admission.wait_s(waiting, self._running, self._clock())
-        return LineStatistics(waiting, self._running.size, self._calls, self._late, self._admission.refused, wait_s)
+        """A snapshot; from any thread."""
+        refused = self._admission.refused
+        return LineStatistics(len(self._waiting), self._running.size, self._calls, self._late, refused)
+
+    def wait_s(self) -> float | None:
+        """How long an act that came now would wait, were it the last; None where it is not known what calls take."""
+        return self._admission.wait_s(len(self._waiting), self._running, self._clock())
 
     def _join(self, job: Job, now: float) -> None:
         self._rhythms.heard(job.session, now)

@@ -15,7 +15,6 @@ class LineStatistics:
         calls: Calls so far.
         late: Acts whose call began when their robot was dry already; those of robots that stood anyway are not.
         refused: Acts sent away, since their turn would not have come in time or did not.
-        wait_s: How long an act that came now would wait, were it the last; None where it is not known what calls take.
     """
 
     waiting: int
@@ -23,7 +22,6 @@ class LineStatistics:
     calls: int
     late: int
     refused: int
-    wait_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, Generic, Protocol, TypeVar
 
 from seqrt.wire.messages import AskPlan
@@ -99,11 +100,8 @@ class Turns(Generic[W]):
 
     def first(self, waiting: Mapping[W, float]) -> W:
         """Whose turn it is of those that wait, each with when it is `due`; there has to be one."""
-        first = min(waiting, key=waiting.__getitem__)
-        for one in waiting:
-            if one.place.episode == first.place.episode:
-                first = self._rather(first, one)
-        return first
+        episode = min(waiting, key=waiting.__getitem__).place.episode
+        return reduce(self._rather, (one for one in waiting if one.place.episode == episode))
 
     def order(self, waiting: Mapping[W, float]) -> list[W]:
         """Of each episode the act to be served next, in order; those due at once in the order they are handed in.
