@@ -74,6 +74,7 @@ async def _run(minutes: int) -> None:
         assert there.link.statistics().under_way == 0
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_ten_minutes_without_a_gap_or_a_row_out_of_place() -> None:
     await _run(10)
 

@@ -228,7 +228,7 @@ class Warming(Scripted):
 async def test_100_s_of_warming_use_no_more_of_the_limits_than_one_window(
     observations: Observations, window: int
 ) -> None:
-    policy, arm, held = Warming(rows=30, hz=30, observations=observations), Cameras(), [0]
+    policy, arm, held = Warming(rows=30, hz=10, observations=observations), Cameras(), [0]
     driven = Driven(arm)
     host = served(policy, offload=inline([100.013, 0.0803]))
     async with connected(policy) as there, anyio.create_task_group() as tasks:
