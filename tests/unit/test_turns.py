@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seqrt.policies.turns import MOST_DEBT_S, MOST_SLACK_S, UNTOLD_S, Place, Turns, dry_in_s
@@ -135,6 +135,7 @@ def test_whatever_was_said_and_owed_no_act_is_overtaken_by_one_that_came_later_t
 
 
 @settings(deadline=None)
+@example([act("a", dry_in=math.inf), act("a")], 0.0)
 @given(ACTS, st.floats(0, 5))
 def test_asking_again_neither_costs_a_robot_its_place_nor_makes_it_better(acts, at):
     turns: Turns[Act] = Turns(freshest=True)
