@@ -8,18 +8,17 @@ from typing import Any, Final, TypeVar
 import anyio
 import anyio.abc
 
-from seqrt.errors import remote_error
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Models
 from seqrt.policies.clock import loop_clock
 from seqrt.policies.offload import Offload
 from seqrt.watching.passage import Watch
-from seqrt.watching.seldom import Seldom
 from seqrt.wire.headers import FRAMES, JSON, MSGPACK, media_type
-from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
+from seqrt.wire.limits import BODY_BYTES
 from seqrt.worker.answers import form
+from seqrt.worker.bodies import Bodies
 from seqrt.worker.call import Call
-from seqrt.worker.incoming import Inflow, Receive
+from seqrt.worker.incoming import Receive
 
 T = TypeVar("T")
 
@@ -62,7 +61,6 @@ class Gateway:
         wall: Seconds since 1970.
         hide: Values that no error may tell; None where errors are told as they are.
         watch: What is counted of its acts and requests.
-        seldom: Which failures its log says.
     """
 
     def __init__(
@@ -79,11 +77,9 @@ class Gateway:
         self.gate = gate
         self.wall = wall
         self.watch = Watch(loop_clock, "gateway")
-        self.seldom = Seldom()
         self.hide = environment if gate.is_keyed else None
         self._offload = offload
-        self._body_bytes = body_bytes
-        self._inflow = Inflow(WORKER_BYTES)
+        self._bodies = Bodies(body_bytes)
 
     async def body(self, call: Call) -> bytes:
         """The request's body, whole.
@@ -92,10 +88,7 @@ class Gateway:
             InvalidRequest: It is compressed, or too long (413).
             Unavailable: There is no room for it now (429), or nothing of it arrives any more (504).
         """
-        encoding = call.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise remote_error("invalid_request", f"a body encoded as {encoding!r:.40} is not read; send it plain")
-        return await call.body.read(self._body_bytes, self._inflow, _nothing)
+        return await self._bodies.read(call)
 
     async def read(self, size_bytes: int, read: Callable[[], T]) -> T:
         """Run ``read`` on the loop, or off it where what it reads is large."""
@@ -104,7 +97,3 @@ class Gateway:
 
 Respond = Callable[[Gateway, Asked], Awaitable[Any]]
 """What answers one request: a message or a tree, which is encoded as the client reads it, or an `Answer`."""
-
-
-def _nothing() -> None:
-    """Nobody waits for a body's progress here."""

@@ -16,6 +16,7 @@ from seqrt.errors import AuthError, remote_error
 from seqrt.gateway.budget import Bucket, filled, spend
 from seqrt.gateway.keys import ANYBODY, Key, Keyring
 from seqrt.gateway.spending import Spending
+from seqrt.worker.call import bearer_of
 
 _HINT = "send it as `Authorization: Bearer <key>`; `seqrt keys add` on the gateway's machine makes one"
 
@@ -51,11 +52,11 @@ class Gate:
         """
         if self._keyring is None:
             return ANYBODY
-        given = headers.getlist("authorization")
-        scheme, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
-        key = self._keyring.find(secret.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
+        brought = bearer_of(headers)
+        key = self._keyring.find(brought) if brought else None
         if key is None:
-            what = "this gateway asks for a key" if not given else "this key is unknown here, or was revoked"
+            given = "authorization" in headers
+            what = "this key is unknown here, or was revoked" if given else "this gateway asks for a key"
             raise remote_error("unauthenticated", what, hint=_HINT)
         return key
 

@@ -1,4 +1,4 @@
-"""The one error whose body is not the table's: older clients read in it that a model is being loaded. Pure."""
+"""The one error whose body is not the table's: older clients read in it that a model is being loaded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ from seqrt.wire.codec import encode_json
 from seqrt.wire.errorbody import body_of
 from seqrt.wire.headers import JSON
 from seqrt.worker.answers import Answer
+from seqrt.worker.call import Call
 
 
-def warming(error: RemoteError, model: str) -> Answer:
-    """503 with an object for ``detail``, and every other field of the table beside it."""
+def warming(error: RemoteError, call: Call) -> Answer:
+    """503 with an object for ``detail``, and every other field of the table beside it.
+
+    Args:
+        error: It.
+        call: The request that is refused with it.
+    """
+    error.request_id = call.id
     body = body_of(error)
     detail: dict[str, Any] = {
         "status": "warming_up",
-        "model": model,
+        "model": str(call.said.get("model", "")),
         "message": body.detail,
         "retry_after_s": body.retry_after_s,
         "warming_job_id": None,  # nothing here loads models by jobs

@@ -41,6 +41,16 @@ class Call:
         )
 
 
+def bearer_of(headers: Headers) -> bytes:
+    """The key of the one ``Authorization: Bearer`` header, b"" where there is none.
+
+    Bytes, as they came: `hmac.compare_digest` takes no text outside ASCII.
+    """
+    given = headers.getlist("authorization")
+    scheme, _, key = (given[0] if len(given) == 1 else "").partition(" ")
+    return key.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
+
+
 def unrouted(known: str) -> Callable[[Request, Exception], Awaitable[Response]]:
     """What answers where there is no such route, or not with this method: a body of the table, HTTP's own status.
 

@@ -18,9 +18,9 @@ _BARE: Final = re.compile(
 )
 
 
-def hidden(error: RemoteError, values: Collection[str]) -> RemoteError:
-    """A copy of ``error`` whose texts name files without their folders, and none of ``values``."""
-    if error.code not in _TOLD:
+def hidden(error: RemoteError, values: Collection[str] | None) -> RemoteError:
+    """A copy of ``error`` whose texts name files without their folders, and none of ``values``; itself for None."""
+    if values is None or error.code not in _TOLD:
         return error
     return remote_error(
         error.code,
