@@ -6,15 +6,14 @@ Answered on a port of its own, to this machine alone: the gateway's keys are rob
 from __future__ import annotations
 
 from seqrt.gateway.asked import Gateway
-from seqrt.watching.page import Families, Page, page
+from seqrt.watching.page import Families
 
 
-def metrics(gateway: Gateway, accept: str = "") -> Page:
-    """The page of one gateway.
+def metrics(gateway: Gateway) -> Families:
+    """What one gateway's page shows.
 
     Args:
         gateway: What serves.
-        accept: The request's ``Accept``.
 
     Raises:
         InternalError: The package for it is not installed (``dependency_missing``).
@@ -25,4 +24,4 @@ def metrics(gateway: Gateway, accept: str = "") -> Page:
     made.histogram("act_seconds", "Acts of /v1/act from the request's arrival until the worker's answer.", counts.act_s)
     lag = counts.lag_s
     made.histogram("loop_lag_seconds", "By how much turns of the event loop came late, looked at every 0.25 s.", lag)
-    return page(made, accept)
+    return made

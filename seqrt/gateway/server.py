@@ -117,7 +117,7 @@ async def gateway(
         asgi = wrap(asgi) if wrap is not None else asgi
         async with (
             listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
-            listening_here(metrics_app(partial(metrics, served.gateway)), metrics_port) as metrics_bound,
+            listening_here(metrics_app(partial(metrics, served.gateway), in_thread()), metrics_port) as metrics_bound,
             anyio.create_task_group() as tending,
         ):
             try:

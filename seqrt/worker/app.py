@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from seqrt.errors import RemoteError
 from seqrt.policies.host import Host
+from seqrt.policies.offload import Offload, in_thread
 from seqrt.watching.page import warm
 from seqrt.wire.limits import BODY_BYTES
 from seqrt.worker.acting import Acting
@@ -46,6 +47,7 @@ def app(
     environment: Collection[str] = (),
     body_bytes: int = BODY_BYTES,
     granting: Granting | None = None,
+    aside: Offload | None = None,
 ) -> Starlette:
     """The worker's app.
 
@@ -57,6 +59,8 @@ def app(
         environment: Values that no error may tell, usually ``os.environ.values()``.
         body_bytes: The longest body that is read.
         granting: Its leases, where somebody else needs them too.
+        aside: Where the page of metrics is made; a thread of its own when None. The policy's would keep it waiting
+            for as long as the policy hangs, which is when it is looked at.
 
     Raises:
         ValueError: The secret is empty.
@@ -65,7 +69,7 @@ def app(
         raise ValueError("secret is empty; give it at least one character, or None for a worker without a key")
     granting = granting or Granting(host, leases_for(host))
     entry = Entry(secret.encode() if secret is not None else None, granting)
-    endpoints = Endpoints(host, entry=entry, granting=granting, bodies=Bodies(body_bytes))
+    endpoints = Endpoints(host, entry=entry, granting=granting, bodies=Bodies(body_bytes), aside=aside or in_thread())
     made = Starlette(
         routes=list(_routes(host, entry, endpoints, hide=environment if secret is not None and not reveal else None)),
         exception_handlers={HTTPException: unrouted(_SERVED)},

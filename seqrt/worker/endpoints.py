@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 from seqrt.errors import remote_error
 from seqrt.policies.host import Host
+from seqrt.policies.offload import Offload
 from seqrt.wire.codec import decode_body
 from seqrt.wire.leases import LeaseEnd, LeaseRequest
 from seqrt.wire.messages import ActTold, EpisodeEnd, Health, ObserveRequest, Running
-from seqrt.worker.answers import Answer
 from seqrt.worker.bodies import Bodies
 from seqrt.worker.call import Call
 from seqrt.worker.entry import Entry
 from seqrt.worker.granting import Granting
-from seqrt.worker.metrics import metrics
+from seqrt.worker.metrics import metrics, metrics_answer
 
 M = TypeVar("M")
 
@@ -25,7 +25,7 @@ M = TypeVar("M")
 class Endpoints:
     """The worker's, but for ``/act``, which outlives its answer (`seqrt.worker.acting`).
 
-    Each takes the request, and returns the message it is answered with, or an `Answer` already encoded; what they
+    Each takes the request, and returns the message or the `Answer` it is answered with; what they
     raise is a `RemoteError`, or a `WireError` of a body that is none.
 
     Args:
@@ -33,10 +33,11 @@ class Endpoints:
         entry: Who may ask.
         granting: The leases.
         bodies: Reads the requests' bodies.
+        aside: Where the page of metrics is made.
     """
 
-    def __init__(self, host: Host, *, entry: Entry, granting: Granting, bodies: Bodies) -> None:
-        self._host, self._entry, self._granting, self._bodies = host, entry, granting, bodies
+    def __init__(self, host: Host, *, entry: Entry, granting: Granting, bodies: Bodies, aside: Offload) -> None:
+        self._host, self._entry, self._granting, self._bodies, self._aside = host, entry, granting, bodies, aside
 
     async def body(self, call: Call) -> bytes:
         """The request's body, whole; acts that wait for its observations wait on while some of it arrives."""
@@ -92,8 +93,7 @@ class Endpoints:
         """GET /metrics: what Prometheus reads."""
         if call.owner:
             raise remote_error("forbidden", "metrics are for whoever runs the worker; they take its own key")
-        page = metrics(self._host, call.headers.get("accept", ""), leases=self._granting.count)
-        return Answer(200, page.body, page.media)
+        return await metrics_answer(call, metrics(self._host, leases=self._granting.count), self._aside)
 
     async def lease(self, call: Call) -> Any:
         """POST /lease: for whoever places robots at this worker."""

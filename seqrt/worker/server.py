@@ -126,13 +126,13 @@ async def serving(
         Exception: What the policy's ``load`` or ``warmup`` raise; what the body raises, never in a group.
     """
     serves = policy if isinstance(policy, Host) else Host(policy, offload=in_thread(), limits=limits, weights=weights)
-    granting = Granting(serves, leases_for(serves))
+    granting, aside = Granting(serves, leases_for(serves)), in_thread()
     asgi: App = worker_app(
-        serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()), granting=granting
+        serves, secret=secret, reveal=reveal, environment=tuple(os.environ.values()), granting=granting, aside=aside
     )
     asgi = beside.around(asgi, serves, granting) if beside is not None else asgi
     asgi = wrap(asgi) if wrap is not None else asgi
-    counted = metrics_app(lambda accept: metrics(serves, accept, leases=granting.count))
+    counted = metrics_app(lambda: metrics(serves, leases=granting.count), aside)
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
     try:

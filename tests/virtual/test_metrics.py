@@ -32,7 +32,7 @@ from seqrt.watching.counts import PHASES
 from seqrt.watching.page import Families, page
 from seqrt.wire.codec import encode
 from seqrt.wire.headers import MSGPACK
-from seqrt.wire.messages import ActRequest, EpisodeEnd, Frame, ObserveRequest
+from seqrt.wire.messages import ActRequest, AskPlan, EpisodeEnd, Frame, ObserveRequest
 from seqrt.worker.app import app
 from seqrt.worker.metrics import LAG_EVERY_S, measure_lag, metrics
 
@@ -68,7 +68,7 @@ async def worker(serves: object, *, duration_s: float = INFER_S, secret: str | N
     host = Host(serves, offload=inline(duration_s))
     await host.start()
     async with (
-        LinkTransport(app(host, secret=secret), up_s=0.0203, down_s=0.0203) as link,
+        LinkTransport(app(host, secret=secret, aside=inline()), up_s=0.0203, down_s=0.0203) as link,
         httpx.AsyncClient(transport=link, base_url="http://worker", timeout=None) as client,
     ):
         yield client
@@ -149,6 +149,37 @@ async def test_the_size_of_calls_is_told() -> None:
     assert seen("seqrt_worker_call_seconds_sum") == pytest.approx(calls * INFER_S)
 
 
+async def test_acts_sent_away_and_acts_that_came_too_late_are_told() -> None:
+    queued = policy(on_full="queue", queue_timeout_s=5.0)(lambda obs: echo(obs))
+    async with worker(queued, duration_s=1.2003) as client:
+
+        async def robot(number: int) -> None:
+            for step in range(2):
+                plan = AskPlan(dry_in_s=1.5, begun=step > 0 or None)
+                await act(client, inputs=1, seq=step, episode_id=f"e{number}", plan=plan)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(6):
+                tasks.start_soon(robot, number)
+        seen = await read(client)
+    busy = seen("seqrt_worker_requests_total", endpoint="act", code="busy") or 0
+    assert seen("seqrt_worker_refused_acts_total") == busy > 0
+    assert 0 < (seen("seqrt_worker_late_acts_total") or 0) < 12
+    assert seen("seqrt_worker_episodes_waiting") == 0
+
+
+async def test_the_page_is_made_off_the_loop() -> None:
+    host, took_s = Host(echo, offload=inline()), 0.4003
+    await host.start()
+    async with (
+        LinkTransport(app(host, aside=inline(took_s)), up_s=0.0203, down_s=0.0203) as link,
+        httpx.AsyncClient(transport=link, base_url="http://worker", timeout=None) as client,
+    ):
+        began = anyio.current_time()
+        await read(client)
+    assert anyio.current_time() - began == pytest.approx(took_s + 2 * 0.0203)
+
+
 async def test_metrics_take_the_key_where_there_is_one_and_hold_none() -> None:
     async with worker(echo, secret="sesame-7") as client:
         assert (await client.get("/metrics")).status_code == 401
@@ -215,7 +246,7 @@ async def test_a_gateway_tells_its_requests_by_how_they_ended_and_what_acts_took
         assert (await stood.act()).status_code == 200
         assert (await stood.act("nobody")).status_code == 404
         assert (await stood.client.get("/metrics")).status_code == 404, "robots' keys are no operator's"
-        seen = Read(gateway_metrics(stood.gateway).body.decode())
+        seen = Read(page(gateway_metrics(stood.gateway)).body.decode())
     for code in ("ok", "not_found"):
         assert seen("seqrt_gateway_requests_total", endpoint="v1_act", code=code) == 1
     assert (seen("seqrt_gateway_received_bytes_total", endpoint="v1_act") or 0) > 200
@@ -236,7 +267,7 @@ async def test_a_loop_that_nobody_holds_up_does_not_lag() -> None:
 async def test_every_metric_there_is_is_in_the_docs_and_the_reverse() -> None:
     async with gateway() as stood:
         pages = [metrics(Host(echo, offload=inline())), gateway_metrics(stood.gateway)]
-    families = [*(Read(each.body.decode()).families for each in pages), robot_page(RobotMetrics()).families]
+    families = [*(Read(page(each).body.decode()).families for each in pages), robot_page(RobotMetrics()).families]
     there = {name for each in families for name in each if name.startswith("seqrt_")}
     text = DOCUMENT.read_text(encoding="utf-8")
     named = {name.removesuffix("_total") for name in re.findall(r"^\| `(seqrt_\w+)", text, re.MULTILINE)}
