@@ -28,7 +28,7 @@ from seqrt.worker.incoming import Receive
 from seqrt.worker.lifetime import Lifetime
 from seqrt.worker.requestlog import RequestLog
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ROUTES: Final[tuple[tuple[str, str, Respond], ...]] = (
     ("POST", "/v1/act", act),
@@ -51,7 +51,7 @@ def app(gateway: Gateway) -> Starlette:
 
 
 def _routes(gateway: Gateway) -> Iterator[Route]:
-    log, requests = RequestLog(_log), gateway.watch.counts.requests
+    log, requests = RequestLog(logger), gateway.watch.counts.requests
 
     def refused(error: RemoteError, call: Call) -> Answer:
         error = hidden(error, gateway.hide)

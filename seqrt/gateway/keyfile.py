@@ -20,7 +20,7 @@ from seqrt.errors import KeysUnusable
 from seqrt.gateway.keys import Key, hash_of, read_keys
 from seqrt.watching.logline import line
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _LOOKED_UP: Final = 8
 """Digits of a hash that keys are looked up by; all of it is then compared in constant time."""
@@ -63,9 +63,9 @@ class KeyFile:
         try:
             self._keys = _by_digits(read(self.path)) if state is not None else {}
         except KeysUnusable as error:
-            _log.error("%s", line("keys.unread", None, error=error))
+            logger.error("%s", line("keys.unread", None, error=error))
         else:
-            _log.info("%s", line("keys.read", None, keys=sum(map(len, self._keys.values()))))
+            logger.info("%s", line("keys.read", None, keys=sum(map(len, self._keys.values()))))
 
 
 def read(path: Path) -> list[Key]:

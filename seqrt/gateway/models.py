@@ -16,7 +16,7 @@ from seqrt.link.redeclared import redeclared
 from seqrt.watching.logline import line
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PREFIX: Final = "accounts/sequences/models/"
 
@@ -62,7 +62,7 @@ class Seat:
         """Log why it cannot be asked, unless that was said the last time."""
         if self.said != why:
             self.said = why
-            _log.warning("%s", line("worker.unreached", None, host=self.link.host, error=why))
+            logger.warning("%s", line("worker.unreached", None, host=self.link.host, error=why))
 
     async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
         """One act; asked again where the worker may not have heard of it.
@@ -161,7 +161,7 @@ class Model:
             except RemoteError as error:
                 told = told_of(error, self.id)
                 if told is not error:
-                    _log.warning("%s", line("act.lost", request_id, host=seat.link.host, error=error))
+                    logger.warning("%s", line("act.lost", request_id, host=seat.link.host, error=error))
                 failure = told
                 if not is_worth_another(error) or anyio.current_time() >= until:
                     break

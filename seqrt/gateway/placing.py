@@ -16,6 +16,7 @@ import anyio
 
 from seqrt.errors import Gone, LinkLost, RemoteError, Unavailable, remote_error
 from seqrt.gateway.seats import ASK_AGAIN_S, Seats, Standing
+from seqrt.watching.logline import line
 from seqrt.wire.leases import LeaseGranted, LeaseRequest
 from seqrt.wire.messages import PolicyInfo
 
@@ -287,7 +288,8 @@ class FixedWorkers:
                 try:
                     await self._sites[number].end(robot.lease)
                 except RemoteError as error:
-                    logger.debug("a lease was not ended at %s: %s", self._sites[number].url, error)
+                    told = line("lease.unended", error.request_id, worker=self._sites[number].url, error=error)
+                    logger.debug("%s", told)
 
     # Where the next one goes.
 
@@ -323,7 +325,8 @@ class FixedWorkers:
         except (Unavailable, Gone):
             raise
         except RemoteError as error:  # between gateway and worker: none of the robot's doing
-            logger.error("%s grants no lease to this gateway: %s", self._sites[number].url, error)
+            told = line("lease.ungranted", error.request_id, worker=self._sites[number].url, error=error)
+            logger.error("%s", told)
             raise remote_error("upstream_error", "a worker grants no lease to this gateway") from error
         self._down_until[number] = 0.0
         if self._epochs[number] != granted.epoch:  # it was started anew, and may serve something else by now

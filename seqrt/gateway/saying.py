@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
-from typing import Protocol
 
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Model, Seat
-from seqrt.worker.server import is_loopback, is_reachable
-from seqrt.worker.tls import Certificate
+from seqrt.worker.bound import Bound
+from seqrt.worker.saying import what_is_open
 
 
-class Place(Protocol):
-    """A server that listens."""
-
-    @property
-    def host(self) -> str:
-        """The address it is bound to."""
-
-    @property
-    def url(self) -> str:
-        """What a robot connects to."""
-
-    @property
-    def tls(self) -> Certificate | None:
-        """The certificate it shows."""
-
-    def url_at(self, host: str) -> str:
-        """The same by another name of this machine."""
-
-
-def robots_line(place: Place, name: str, gate: Gate) -> str:
+def robots_line(bound: Bound, name: str, gate: Gate) -> str:
     """What to type on a robot to be driven by the model ``name``."""
-    url = place.url if is_reachable(place.host) else place.url_at(socket.gethostname())
-    given = f'model="{name}", base_url="{url}"'
-    pinned = f', fingerprint="{place.tls.fingerprint}"' if place.tls is not None and place.tls.pinned else ""
+    given = f'model="{name}", base_url="{bound.told_url}"'
+    pinned = f', fingerprint="{bound.tls.fingerprint}"' if bound.tls is not None and bound.tls.pinned else ""
     said = f"on the robot: seqrt.connect({given}{pinned}{', api_key=...' if gate.is_keyed else ''})"
     if pinned:  # sequence-ai trusts no certificate that it is only told of
         return said
@@ -43,19 +21,16 @@ def robots_line(place: Place, name: str, gate: Gate) -> str:
     return f"{said}; with sequence-ai: sequence_ai.connect({given}, api_key={key})"
 
 
-def introduction(place: Place, models: list[Model], gate: Gate) -> Iterator[str]:
+def introduction(bound: Bound, models: list[Model], gate: Gate) -> Iterator[str]:
     """The lines a gateway says when it listens."""
-    yield f"seqrt: gateway at {place.url}"
+    yield f"seqrt: gateway at {bound.url}"
     for model in models:
         yield from (f"seqrt:   {_told(model, seat)}" for seat in model.seats)
     if models:
-        yield f"seqrt: {robots_line(place, models[0].id.rpartition('/')[2], gate)}"
-    if place.tls is not None:
-        yield f"seqrt: its certificate's sha256 fingerprint is {place.tls.fingerprint}"
-    if not is_loopback(place.host) and not gate.is_keyed:
-        yield f"seqrt: {place.host} is open to the network without keys; give --keys FILE to ask for one"
-    elif not is_loopback(place.host) and place.tls is None:
-        yield "seqrt: robots on other machines do not send a key over plain http; serve with --tls"
+        yield f"seqrt: {robots_line(bound, models[0].id.rpartition('/')[2], gate)}"
+    if bound.tls is not None:
+        yield f"seqrt: its certificate's sha256 fingerprint is {bound.tls.fingerprint}"
+    yield from what_is_open(bound, is_keyed=gate.is_keyed, without="keys; give --keys FILE to ask for one")
 
 
 def _told(model: Model, seat: Seat) -> str:

@@ -27,42 +27,26 @@ from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
+from seqrt.worker.bound import Bound
 from seqrt.worker.connection import App
 from seqrt.worker.listening import GRACE_S, listening, listening_here
 from seqrt.worker.metrics import measure_lag, metrics_app
-from seqrt.worker.server import to_stdout
+from seqrt.worker.saying import to_stdout
 from seqrt.worker.tls import Certificate
 
 LOOK_S: Final = 2.0
 """How long a start waits for workers to say what they serve; those that do not are asked on."""
 
 
-@dataclass(frozen=True)
-class GatewayServer:
+@dataclass(frozen=True, kw_only=True)
+class GatewayServer(Bound):
     """A gateway that runs.
 
     Attributes:
-        host: The address it is bound to.
-        port: Its port; the one the system chose where 0 was asked for.
         gateway: What serves.
-        tls: The certificate it shows; None: it speaks plain HTTP.
-        metrics_port: Where it answers ``/metrics`` to this machine alone; None for nowhere.
     """
 
-    host: str
-    port: int
     gateway: Gateway
-    tls: Certificate | None = None
-    metrics_port: int | None = None
-
-    @property
-    def url(self) -> str:
-        """What a robot connects to."""
-        return self.url_at(f"[{self.host}]" if ":" in self.host else self.host)
-
-    def url_at(self, host: str) -> str:
-        """The same, by another name of this machine."""
-        return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
 
 
 @asynccontextmanager
@@ -125,7 +109,7 @@ async def gateway(
                     await models.look()
                 tending.start_soon(served.tend)
                 tending.start_soon(measure_lag, served.gateway.watch.counts.lag_s)
-                yield GatewayServer(host, bound, served.gateway, tls, metrics_bound)
+                yield GatewayServer(host=host, port=bound, gateway=served.gateway, tls=tls, metrics_port=metrics_bound)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()

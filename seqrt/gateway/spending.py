@@ -24,7 +24,7 @@ from seqrt.gateway.keys import Key
 from seqrt.policies.offload import Offload
 from seqrt.watching.logline import line
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FLUSH_S: Final = 0.5
 """How long an answered act may be counted in memory alone."""
@@ -118,7 +118,7 @@ def _write(path: Path, content: bytes) -> None:
     try:
         write(path, content)
     except KeysUnusable as error:  # the next act tries again; until then they are counted in memory
-        _log.error("%s", line("acts.unsaved", None, error=error))
+        logger.error("%s", line("acts.unsaved", None, error=error))
 
 
 def beside(keys: Path) -> Path:

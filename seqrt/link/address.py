@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+from seqrt.wire.hosts import is_loopback
 
 
 def parse(base_url: str) -> SplitResult:
@@ -73,16 +74,6 @@ def host_port(url: SplitResult) -> str:
     """``host:port`` as errors name it."""
     host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
     return f"{host}:{url.port or (443 if url.scheme == 'https' else 80)}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` is this machine itself."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def proxy_variable(url: SplitResult, environment: Mapping[str, str]) -> str | None:

@@ -14,6 +14,7 @@ import anyio
 from seqrt.errors import RemoteError
 from seqrt.link.http import HttpLink
 from seqrt.link.requests import Asked
+from seqrt.watching.logline import line
 from seqrt.wire import codec, headers
 from seqrt.wire.incoming import read_json
 from seqrt.wire.leases import ConnectAnswer, ConnectRequest, SeatKept, SeatRequest
@@ -75,7 +76,7 @@ class Gateway:
                     "/v1/act/release", SeatRequest(model=self._model, session=self._session), dict, "release"
                 )
             except RemoteError as error:
-                logger.debug("the seat was not given back: %s", error)
+                logger.debug("%s", line("seat.unreleased", error.request_id, error=error))
 
     async def _post(self, path: str, message: Any, type: type[T], phase: str, within_s: float | None = None) -> T:
         asked = Asked("POST", path, phase, codec.encode_json(message), media=headers.JSON)

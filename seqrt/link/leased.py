@@ -22,6 +22,7 @@ from seqrt.link.doors import Door, Seat, WorkerLink
 from seqrt.link.gateway import Gateway
 from seqrt.link.losing import Trouble
 from seqrt.link.term import Term
+from seqrt.watching.logline import line
 from seqrt.wire.leases import ConnectAnswer, SeatKept
 from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
 
@@ -91,7 +92,8 @@ class LeasedDoor(Door):
         except RemoteError as error:
             self._term.failed(anyio.current_time())
             left_s = self._term.until - anyio.current_time()
-            logger.warning("the lease of %s is not renewed (%s): it holds for %.0f s more", self.host, error, left_s)
+            told = line("lease.unrenewed", error.request_id, host=self.host, left_s=round(left_s), error=error)
+            logger.warning("%s", told)
         self._was_cut = False
 
     def _take(self, kept: SeatKept, asked_at: float) -> None:

@@ -15,7 +15,7 @@ from seqrt.policies.places import Key, Places, draining, no_place
 from seqrt.policies.session import Session
 from seqrt.watching.logline import line
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Episodes:
@@ -246,10 +246,10 @@ class Episodes:
 
 def _say_ended(session: Session, why: str) -> None:
     """The one line an episode has in the log."""
-    if _log.isEnabledFor(logging.INFO):
+    if logger.isEnabledFor(logging.INFO):
         acts = session.episode.steps if session.episode is not None else 0
         for_s = session.used_at - session.began_at
-        _log.info("%s", line("episode.ended", None, episode=session.id, why=why, acts=acts, for_s=for_s))
+        logger.info("%s", line("episode.ended", None, episode=session.id, why=why, acts=acts, for_s=for_s))
 
 
 def _taken(most: int) -> str:

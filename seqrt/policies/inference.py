@@ -32,7 +32,7 @@ from seqrt.watching.logline import line
 from seqrt.watching.passage import Watch
 from seqrt.wire.messages import ActResponse
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Inference:
@@ -225,4 +225,4 @@ def _ended(copy: Code, episode: Any) -> None:
     try:
         copy.end(episode)
     except (Exception, SystemExit):
-        _log.exception("%s", line("on_episode.failed", None, episode=episode.id))
+        logger.exception("%s", line("on_episode.failed", None, episode=episode.id))

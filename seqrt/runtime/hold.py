@@ -12,6 +12,7 @@ from seqrt.runtime.options import HOLD_BOUND_S
 from seqrt.runtime.robot import called
 from seqrt.runtime.telling import Telling
 from seqrt.timeline import events as ev
+from seqrt.watching.logline import line
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Hold:
         begun = anyio.current_time()
         failed = await self._called(self._hold, begun + HOLD_BOUND_S)
         if failed is not None:
-            logger.error("%s", failed)
+            logger.error("%s", line("hold.failed", None).saying(str(failed)))
             self.error = failed
         now = anyio.current_time()
         error = None if failed is None else str(failed)

@@ -32,7 +32,7 @@ from seqrt.worker.incoming import Receive
 from seqrt.worker.lifetime import Lifetime
 from seqrt.worker.requestlog import RequestLog
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SERVED: Final = (
     "POST /act, /observe, /act/episode_end, /ping, /drain, /lease, /lease/end; GET /ping, /healthz, /policy, /metrics"
@@ -80,7 +80,7 @@ def app(
 
 
 def _routes(host: Host, entry: Entry, endpoints: Endpoints, *, hide: Collection[str] | None) -> Iterator[Route]:
-    log = RequestLog(_log, lambda error: error.details.get("traceback") or error.detail)
+    log = RequestLog(logger, lambda error: error.details.get("traceback") or error.detail)
 
     def lifetime(path: str) -> Lifetime:
         requests = host.watch.counts.requests

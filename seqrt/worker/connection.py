@@ -25,7 +25,7 @@ READ_BYTES: Final = 256 * 2**10
 SEND_STALL_S: Final = 60.0
 """A client that takes nothing of an answer for this long is let go."""
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
@@ -128,7 +128,7 @@ class Tasks:
         try:
             await app(scope, receive, send)
         except Exception:
-            _log.exception("%s", line("app.failed", None))
+            logger.exception("%s", line("app.failed", None))
         finally:
             with anyio.move_on_after(SEND_STALL_S, shield=True):
                 await send(None)
@@ -195,7 +195,7 @@ class Connection:
                 await self._lost()
         except Exception as raised:
             # Whatever a client makes hypercorn or h2 raise ends its own connection, never the server.
-            _log.debug("%s", line("connection.failed", None, error=repr(raised)))
+            logger.debug("%s", line("connection.failed", None, error=repr(raised)))
 
     async def _read(self, made: tuple[Any, ...]) -> None:
         while not self._closed:

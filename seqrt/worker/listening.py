@@ -20,7 +20,7 @@ from seqrt.worker.connection import App, Connection, Context
 from seqrt.worker.h2 import FRAME_BYTES
 from seqrt.worker.tls import secured
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 GRACE_S = 5.0
 """How long requests under way may take to end when a server stops."""
@@ -102,7 +102,7 @@ async def _accept(
             told = errno.errorcode.get(refused.errno, refused.errno)
             more = seldom.due(told, anyio.current_time())
             if more is not None:
-                _log.warning("%s", line("accept.failed", None, more=more or None, error=told))
+                logger.warning("%s", line("accept.failed", None, more=more or None, error=told))
             await anyio.sleep(0.0 if refused.errno == errno.ECONNABORTED else 0.1)
         else:
             tasks.start_soon(welcome, stream)
@@ -117,5 +117,5 @@ def _config() -> Config:
     config.h2_max_inbound_frame_size = FRAME_BYTES
     config.include_server_header = False
     config.accesslog = None
-    config.errorlog = _log  # or it would put handlers on loggers of its own
+    config.errorlog = logger  # or it would put handlers on loggers of its own
     return config

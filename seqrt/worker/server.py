@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import signal
-import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,12 +17,14 @@ from seqrt.policies.limits import HostLimits
 from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
+from seqrt.worker.bound import Bound
 from seqrt.worker.connection import App
 from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.leaving import stop_when_told
 from seqrt.worker.listening import GRACE_S, listening, listening_here
 from seqrt.worker.loopload import LoopLoad
 from seqrt.worker.metrics import measure_lag, metrics, metrics_app
+from seqrt.worker.saying import introduction, to_stdout
 from seqrt.worker.tls import Certificate
 
 DRAIN_S = 30.0
@@ -36,34 +35,17 @@ SWITCH_S = 0.0005
 Python's 5 ms, pictures being decoded hold up each post by that at each of its turns."""
 
 
-@dataclass(frozen=True)
-class Server:
-    """A server that runs.
+@dataclass(frozen=True, kw_only=True)
+class Server(Bound):
+    """A worker that runs.
 
     Attributes:
-        host: The address it is bound to.
-        port: Its port; the one the system chose where 0 was asked for.
         policy: What serves.
-        tls: The certificate it shows; None: it speaks plain HTTP.
         leases: What grants its leases, for a gateway in the same process.
-        metrics_port: Where it answers ``/metrics`` to this machine alone; None for nowhere.
     """
 
-    host: str
-    port: int
     policy: Host
-    tls: Certificate | None = None
     leases: Granting | None = None
-    metrics_port: int | None = None
-
-    @property
-    def url(self) -> str:
-        """What a robot connects to."""
-        return self.url_at(f"[{self.host}]" if ":" in self.host else self.host)
-
-    def url_at(self, host: str) -> str:
-        """The same, by another name of this machine."""
-        return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
 
 
 class Beside(Protocol):
@@ -151,7 +133,7 @@ async def serving(
                     load = LoopLoad()
                     serves.refuse_new_while(lambda: load.crowded)
                     tending.start_soon(load.watch)
-                yield Server(host, bound, serves, tls, granting, metrics_bound)
+                yield Server(host=host, port=bound, policy=serves, tls=tls, leases=granting, metrics_port=metrics_bound)
             except Exception as raised:
                 failure = raised
             tending.cancel_scope.cancel()
@@ -175,7 +157,7 @@ async def serve(
     beside: Beside | None = None,
     tls: Certificate | None = None,
     metrics_port: int | None = None,
-    say: Callable[[str], Any] | None = None,
+    say: Callable[[str], Any] = to_stdout,
 ) -> None:
     """What ``seqrt serve`` runs: load the policy, serve it, until SIGINT or SIGTERM or cancelled.
 
@@ -193,7 +175,7 @@ async def serve(
         beside: What is served on the same port beside it.
         tls: The certificate to show over TLS; None: plain HTTP.
         metrics_port: Where ``/metrics`` is answered to this machine alone, without a key.
-        say: Takes the lines meant for whoever started it; standard output when None.
+        say: Takes the lines meant for whoever started it.
 
     Raises:
         DeclarationError: ``target`` names no policy.
@@ -201,7 +183,6 @@ async def serve(
         OSError: The address cannot be bound.
         Exception: What loading the policy raises.
     """
-    say = say if say is not None else to_stdout
     policy = load(target, weights=weights)
     failure: Exception | None = None
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -227,55 +208,11 @@ async def serve(
             except Exception as raised:
                 failure = raised
             else:
-                _introduce(server, secret, say)
+                for text in introduction(server, server.policy.info().model, is_keyed=secret is not None):
+                    say(text)
                 if beside is not None:
                     beside.introduce(server, say)
                 await anyio.sleep_forever()
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-def _introduce(server: Server, secret: str | None, say: Callable[[str], Any]) -> None:
-    """Say that it is ready, with the line of the robot's program that reaches it."""
-    info, tls = server.policy.info(), server.tls
-    given = f'base_url="{server.url if is_reachable(server.host) else server.url_at(socket.gethostname())}"'
-    if tls is not None and tls.pinned:
-        given += f', fingerprint="{tls.fingerprint}"'
-    if secret is not None:
-        given += ", api_key=..."
-    say(f"seqrt: {info.model} ready at {server.url}; on the robot: seqrt.connect({given})")
-    if tls is not None:
-        known = "" if tls.pinned else "; robots that do not trust who signed it pin it with fingerprint="
-        say(f"seqrt: its certificate's sha256 fingerprint is {tls.fingerprint}{known}")
-    if not is_loopback(server.host):
-        _warn_of_the_open(server, secret, say)
-
-
-def _warn_of_the_open(server: Server, secret: str | None, say: Callable[[str], Any]) -> None:
-    if secret is None:
-        say(f"seqrt: {server.host} is open to the network without a key; give --secret-env to ask for one")
-    elif server.tls is None:
-        say("seqrt: robots on other machines do not send a key over plain http; serve with --tls")
-
-
-def is_reachable(host: str) -> bool:
-    """Whether a robot can be told this address: 0.0.0.0 and :: are every address and none."""
-    try:
-        return not ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return True
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def to_stdout(text: str) -> None:
-    """Say a line to whoever started this."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()

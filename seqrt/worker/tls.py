@@ -23,7 +23,7 @@ from anyio.streams.tls import TLSStream
 from seqrt.errors import CertificateUnusable, ExtraMissing
 from seqrt.watching.logline import line
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 HANDSHAKE_S: Final = 10.0
 """A client that has not finished its handshake by then is let go."""
@@ -112,7 +112,7 @@ def self_signed(directory: Path) -> Certificate:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             _write_once(kept.path, made)
     if os.name == "posix" and kept.path.stat().st_mode & 0o077:
-        _log.warning("%s holds a key and may be read by others: chmod 600 %s", kept.path, kept.path)
+        logger.warning("%s holds a key and may be read by others: chmod 600 %s", kept.path, kept.path)
     return kept
 
 
@@ -167,11 +167,11 @@ async def secured(
         with anyio.move_on_after(within_s):
             secure = await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
     except ssl.SSLError as error:
-        _log.debug("%s", line("handshake.failed", None, error=error.reason))
+        logger.debug("%s", line("handshake.failed", None, error=error.reason))
         if error.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
             await _say_tls(stream)
     except _GONE:
-        _log.debug("%s", line("handshake.left", None))
+        logger.debug("%s", line("handshake.left", None))
     finally:
         if secure is None:
             await anyio.aclose_forcefully(stream)

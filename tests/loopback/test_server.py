@@ -185,7 +185,7 @@ async def test_a_large_observation_arrives_whole_before_a_byte_has_come_back() -
     async with (
         serving(blocks) as server,
         Relay(server.port) as relay,
-        client(Server("127.0.0.1", relay.port, server.policy)) as http,
+        client(Server(host="127.0.0.1", port=relay.port, policy=server.policy)) as http,
     ):
         await http.get("/ping")
         relay.set_rate("down", 0.1)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from seqrt.link.address import check_key_may_travel, host_port, is_loopback, key_for, parse, proxy_variable
+from seqrt.link.address import check_key_may_travel, host_port, key_for, parse, proxy_variable
+from seqrt.wire.hosts import is_loopback
 
 
 @pytest.mark.parametrize(

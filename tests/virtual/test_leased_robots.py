@@ -81,7 +81,9 @@ async def test_a_lease_is_renewed_while_the_run_is_on_and_nothing_is_noticed_of_
     assert asked["/v1/act/keepalive"] >= 6
 
 
-async def test_a_gateway_that_is_away_for_a_while_stops_nobody() -> None:
+async def test_a_gateway_that_is_away_for_a_while_stops_nobody_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with behind_a_gateway(by_state(), ttl_s=4.0) as fleet:
         robot = await fleet.connect()
 
@@ -93,6 +95,11 @@ async def test_a_gateway_that_is_away_for_a_while_stops_nobody() -> None:
         driven = await driving(fleet, robot, 1.013, away)
     nothing_was_noticed(driven)
     assert moved(driven) == []
+    said = [text for text in caplog.messages if text.startswith("seq ev=lease.unrenewed rid=- ")]
+    assert said
+    assert all(
+        set(dict(pair.split("=", 1) for pair in text.split()[1:])) >= {"host", "left_s", "error"} for text in said
+    )
 
 
 async def test_a_lease_that_was_over_between_two_runs_is_asked_for_anew_before_the_next() -> None:
