@@ -7,7 +7,8 @@ import anyio
 from seqrt.errors import RemoteError, remote_error
 from seqrt.gateway.asked import Asked, Gateway
 from seqrt.gateway.face import answer_of, check_pictures, read_body, request_of
-from seqrt.gateway.models import Model, views_of
+from seqrt.gateway.listing import views_of
+from seqrt.gateway.models import Model
 from seqrt.wire import codec
 from seqrt.wire.headers import DEADLINE_S, parse_seconds
 from seqrt.wire.messages import ActRequest, ActResponse

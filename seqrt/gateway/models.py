@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import anyio
 
-from seqrt.errors import RemoteError, SeqrtError, remote_error
+from seqrt.errors import RemoteError, remote_error
 from seqrt.gateway.placing import Place
-from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of
+from seqrt.gateway.upstream import RETRY_S, is_worth_another, told_of
+from seqrt.gateway.worker import Worker
 from seqrt.link.border import Link
 from seqrt.link.redeclared import redeclared
 from seqrt.watching.logline import line
@@ -22,68 +23,11 @@ PREFIX: Final = "accounts/sequences/models/"
 
 _TRY_S: Final = 1.0
 """How often a worker that has not said yet what it serves is asked."""
-_TIMES: Final = 3
-"""How often one worker is asked for one act, under one id."""
 
 
 def full_id(model: str) -> str:
     """The full id of a model: ``accounts/sequences/models/<id>``, unless it holds a slash already."""
     return model if "/" in model else PREFIX + model
-
-
-class Seat:
-    """One worker of a policy.
-
-    Args:
-        link: The way to it.
-        info: What it declares, where that is known already.
-
-    Attributes:
-        link: The way to it.
-        info: What it declares; None before it has said so.
-        under_way: Acts it is asked for now.
-        said: Why it could not be asked the last time; "" before.
-    """
-
-    def __init__(self, link: Link, info: PolicyInfo | None = None) -> None:
-        self.link = link
-        self.info = info
-        self.under_way = 0
-        self.said = ""
-
-    async def look(self) -> None:
-        """Read what it declares. What it said instead is logged, once."""
-        try:
-            self.info = await self.link.info()
-        except SeqrtError as error:
-            self.say(str(error))
-
-    def say(self, why: str) -> None:
-        """Log why it cannot be asked, unless that was said the last time."""
-        if self.said != why:
-            self.said = why
-            logger.warning("%s", line("worker.unreached", None, host=self.link.host, error=why))
-
-    async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
-        """One act; asked again where the worker may not have heard of it.
-
-        Raises:
-            RemoteError: What the worker answered instead.
-        """
-        self.under_way += 1
-        try:
-            outgoing = await self.link.prepare(request)
-            for _ in range(_TIMES - 1):
-                try:
-                    return await self.link.act(outgoing, request_id, _left(until))
-                except RemoteError as error:
-                    if error.details.get("reason") == "redeclared":
-                        self.info = await self.link.info()
-                    elif not is_to_be_repeated(error):
-                        raise
-            return await self.link.act(outgoing, request_id, _left(until))
-        finally:
-            self.under_way -= 1
 
 
 class Model:
@@ -100,18 +44,18 @@ class Model:
         self, id: str, links: Sequence[Link], *, info: PolicyInfo | None = None, place: Place | None = None
     ) -> None:
         self.id, self.place = id, place
-        self._seats = [Seat(link, info) for link in links]
+        self._workers = [Worker(link, info) for link in links]
         self._served = False
 
     @property
-    def seats(self) -> Sequence[Seat]:
+    def workers(self) -> Sequence[Worker]:
         """Its workers."""
-        return self._seats
+        return self._workers
 
     @property
     def info(self) -> PolicyInfo | None:
         """What it declares; None before a worker has said so."""
-        return next((seat.info for seat in self._seats if seat.info is not None), None)
+        return next((worker.info for worker in self._workers if worker.info is not None), None)
 
     def declared(self) -> PolicyInfo:
         """What it declares.
@@ -133,16 +77,16 @@ class Model:
     async def look(self) -> None:
         """Ask all its workers once what they declare."""
         async with anyio.create_task_group() as tasks:
-            for seat in self._seats:
-                tasks.start_soon(seat.look)
-        for seat in reversed(self._seats):  # so that the first one named stays
-            self._hold_to_the_others(seat)
+            for worker in self._workers:
+                tasks.start_soon(worker.look)
+        for worker in reversed(self._workers):  # so that the first one named stays
+            self._hold_to_the_others(worker)
 
     async def tend(self) -> None:
         """Ask those that have not answered until they do, and look after the connections. Runs until cancelled."""
         async with anyio.create_task_group() as tasks:
-            for seat in self._seats:
-                tasks.start_soon(self._tend, seat)
+            for worker in self._workers:
+                tasks.start_soon(self._tend, worker)
 
     async def act(self, request: ActRequest, request_id: str, deadline_s: float) -> ActResponse:
         """One act, at the worker with the fewest under way; at the next one where that cannot serve it.
@@ -153,15 +97,15 @@ class Model:
             RemoteError: As the robot is to be told.
         """
         until = anyio.current_time() + deadline_s
-        seats = sorted((seat for seat in self._seats if seat.info is not None), key=lambda seat: seat.under_way)
+        able = [worker for worker in self._workers if worker.info is not None]
         failure: RemoteError | None = None
-        for seat in seats:
+        for worker in sorted(able, key=lambda worker: worker.under_way):
             try:
-                response = await seat.act(request, request_id, until)
+                response = await worker.act(request, request_id, until)
             except RemoteError as error:
                 told = told_of(error, self.id)
                 if told is not error:
-                    logger.warning("%s", line("act.lost", request_id, host=seat.link.host, error=error))
+                    logger.warning("%s", line("act.lost", request_id, host=worker.link.host, error=error))
                 failure = told
                 if not is_worth_another(error) or anyio.current_time() >= until:
                     break
@@ -171,25 +115,25 @@ class Model:
         assert failure is not None, "declared() comes first"
         raise failure
 
-    def _hold_to_the_others(self, seat: Seat) -> None:
+    def _hold_to_the_others(self, worker: Worker) -> None:
         """Leave a worker out that serves something else than the first of the others that has said what it does."""
-        others = [other.info for other in self._seats if other is not seat and other.info is not None]
-        if others and seat.info is not None and (changed := redeclared(others[0], seat.info)):
-            seat.info = None
-            seat.say(f"it does not serve the same policy as the others ({'; '.join(changed)})")
+        others = [other.info for other in self._workers if other is not worker and other.info is not None]
+        if others and worker.info is not None and (changed := redeclared(others[0], worker.info)):
+            worker.info = None
+            worker.say(f"it does not serve the same policy as the others ({'; '.join(changed)})")
 
-    async def _tend(self, seat: Seat) -> None:
-        while seat.info is None:
-            await seat.look()
-            self._hold_to_the_others(seat)
-            if seat.info is None:
+    async def _tend(self, worker: Worker) -> None:
+        while worker.info is None:
+            await worker.look()
+            self._hold_to_the_others(worker)
+            if worker.info is None:
                 await anyio.sleep(_TRY_S)
-        await seat.link.tend(lambda _: None)
+        await worker.link.tend(lambda _: None)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
-        for seat in self._seats:
-            await seat.link.aclose()
+        for worker in self._workers:
+            await worker.link.aclose()
 
 
 class Models:
@@ -242,36 +186,3 @@ class Models:
                 details={"model": full_id(name)[:200]},
             )
         return found
-
-
-def listed(model: Model) -> dict[str, Any]:
-    """One line of ``GET /v1/models``; null where the policy does not say, or no worker has answered yet."""
-    info = model.info
-    robot = next(iter(info.embodiments.values()), {}) if info is not None else {}
-    action = robot.get("action", {})
-    actions = (info.actions if info is not None else None) or {}
-    return {
-        "id": model.id,
-        "endpoint": "act",
-        "architecture": info.model if info is not None else "",
-        "robot": action.get("robot"),
-        "action_dim": action.get("action_dim"),
-        "action_horizon": actions.get("open_loop_horizon"),
-        "control_hz": action.get("control_frequency_hz", actions.get("hz")),
-        "camera_views": list(views_of(info)),
-    }
-
-
-def views_of(info: PolicyInfo | None, robot: str | None = None) -> Mapping[str, Any]:
-    """The cameras a policy declares, by view: those of one robot, of its only or first one, or of its streams."""
-    if info is None:
-        return {}
-    embodiment = info.embodiments.get(robot) if robot is not None else next(iter(info.embodiments.values()), None)
-    if embodiment is not None:
-        return dict((embodiment.get("observation") or {}).get("cameras") or {})
-    streams = (info.observations or {}).get("streams") or {}
-    return {key: stream["camera"] for key, stream in streams.items() if stream.get("camera")}
-
-
-def _left(until: float) -> float:
-    return max(0.001, until - anyio.current_time())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seqrt.gateway.gate import Gate
-from seqrt.gateway.models import Model, Seat
+from seqrt.gateway.models import Model
+from seqrt.gateway.worker import Worker
 from seqrt.worker.bound import Bound
 from seqrt.worker.saying import what_is_open
 
@@ -25,7 +26,7 @@ def introduction(bound: Bound, models: list[Model], gate: Gate) -> Iterator[str]
     """The lines a gateway says when it listens."""
     yield f"seqrt: gateway at {bound.url}"
     for model in models:
-        yield from (f"seqrt:   {_told(model, seat)}" for seat in model.seats)
+        yield from (f"seqrt:   {_told(model, worker)}" for worker in model.workers)
     if models:
         yield f"seqrt: {robots_line(bound, models[0].id.rpartition('/')[2], gate)}"
     if bound.tls is not None:
@@ -33,9 +34,9 @@ def introduction(bound: Bound, models: list[Model], gate: Gate) -> Iterator[str]
     yield from what_is_open(bound, is_keyed=gate.is_keyed, without="keys; give --keys FILE to ask for one")
 
 
-def _told(model: Model, seat: Seat) -> str:
-    where = f"{model.id.rpartition('/')[2]} at {seat.link.host}"
-    if seat.info is None:
-        return f"{where}: not there yet, asked on: {seat.said or 'no answer so far'}"
-    robots = ", ".join(seat.info.embodiments)
+def _told(model: Model, worker: Worker) -> str:
+    where = f"{model.id.rpartition('/')[2]} at {worker.link.host}"
+    if worker.info is None:
+        return f"{where}: not there yet, asked on: {worker.said or 'no answer so far'}"
+    robots = ", ".join(worker.info.embodiments)
     return f"{where}: {f'drives {robots}' if robots else 'for seqrt.connect alone, it declares no robot-arm contract'}"

@@ -9,6 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from seqrt.errors import RemoteError, remote_error
+
 OnFull = Literal["queue", "reject"]
 
 ASK_AGAIN_S: Final = 1.0
@@ -147,3 +149,30 @@ class Seats:
     def _let_go(self, now: float) -> None:
         for lease in [lease for lease, waiting in self._line.items() if now - waiting.asked_at > GONE_S]:
             del self._line[lease]
+
+
+def full(standing: Standing) -> RemoteError:
+    """What a robot is told that finds every seat taken."""
+    if standing.position is None:
+        return remote_error(
+            "busy", "every seat at the workers is taken", retry_after_s=ASK_AGAIN_S, details={"reason": "full"}
+        )
+    waited_s = round(standing.waited_s, 1)
+    if standing.is_over:
+        return remote_error(
+            "timeout",
+            f"no seat was free in {waited_s:g} s",
+            hint="more workers, or connect again",
+            details={"reason": "queue_timeout", "waited_s": waited_s},
+        )
+    return remote_error(
+        "unavailable",
+        f"every seat at the workers is taken; this robot is number {standing.position} in line",
+        retry_after_s=ASK_AGAIN_S,
+        details={
+            "reason": "in_line",
+            "queue_position": standing.position,
+            "queued_s": waited_s,
+            "queue_timeout_s": standing.most_s,
+        },
+    )

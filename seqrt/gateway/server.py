@@ -16,12 +16,12 @@ import anyio
 
 from seqrt.gateway.app import app
 from seqrt.gateway.asked import Gateway
+from seqrt.gateway.fixedworkers import FixedWorkers
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.keyfile import KeyFile
 from seqrt.gateway.keys import OneKey
 from seqrt.gateway.metrics import metrics
 from seqrt.gateway.models import Model, Models, full_id
-from seqrt.gateway.placing import FixedWorkers
 from seqrt.gateway.saying import introduction
 from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept

@@ -12,9 +12,9 @@ import anyio
 from starlette.datastructures import Headers
 
 from seqrt.gateway.app import app
+from seqrt.gateway.fixedworkers import FixedWorkers
 from seqrt.gateway.keys import KEY_BYTES
 from seqrt.gateway.models import Model, Models, full_id
-from seqrt.gateway.placing import FixedWorkers
 from seqrt.gateway.saying import robots_line
 from seqrt.gateway.server import Keyed, keyed
 from seqrt.gateway.sites import LocalSite

@@ -14,9 +14,9 @@ import httpx
 
 from seqrt.gateway.app import app as gateway_app
 from seqrt.gateway.asked import Gateway as Face
+from seqrt.gateway.fixedworkers import FixedWorkers
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Model, Models
-from seqrt.gateway.placing import FixedWorkers
 from seqrt.gateway.seats import Seats
 from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending

@@ -300,7 +300,7 @@ async def test_a_worker_that_serves_something_else_than_the_others_is_not_asked(
         model = Model(full_id("arm"), [LocalLink(at.host), LocalLink(other)])
         at.models.add(model)
         await model.look()
-        assert [seat.info is not None for seat in model.seats] == [True, False]
+        assert [worker.info is not None for worker in model.workers] == [True, False]
         assert "embodiments" in caplog.text
         for _ in range(2):
             assert (await at.act()).status_code == 200
@@ -446,7 +446,7 @@ def lost(phase: str = "act") -> RemoteError:
 async def test_an_act_that_may_never_have_arrived_is_asked_again_under_its_id(failures: list[RemoteError]) -> None:
     async with face(failures=[failures]) as at:
         assert (await at.act(**{REQUEST_ID: "r-0123abcd"})).status_code == 200
-        link = at.models.find("arm").seats[0].link
+        link = at.models.find("arm").workers[0].link
         assert isinstance(link, Failing)
         assert link.asked == ["r-0123abcd"] * 2
 
@@ -471,7 +471,7 @@ async def test_acts_under_way_are_shared_among_the_workers() -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
                 tasks.start_soon(at.act)
-        links = [seat.link for seat in at.models.find("arm").seats]
+        links = [worker.link for worker in at.models.find("arm").workers]
         assert [len(link.asked) for link in links if isinstance(link, Failing)] == [2, 2]
 
 

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from seqrt.errors import AuthError, Gone, LinkLost, NotFound, RemoteError, Unavailable
-from seqrt.gateway.placing import FixedWorkers, Robot
+from seqrt.gateway.fixedworkers import FixedWorkers
+from seqrt.gateway.placing import Robot
 from seqrt.gateway.seats import OnFull, Seats
 from seqrt.gateway.sites import RemoteSite
 from seqrt.link.http import HttpLink
