@@ -27,7 +27,7 @@ from seqrt.action.schedule import TickSchedule
 from seqrt.action.staleness import Staleness
 from seqrt.action.underrun import Starving, underrun_for
 from seqrt.policies.offload import in_thread
-from seqrt.runtime.actuator import Actuator, Bounds
+from seqrt.runtime.actuator import Actuator
 from seqrt.runtime.asked import Asking, Out, Trouble
 from seqrt.runtime.control import Control
 from seqrt.runtime.declared import Declared
@@ -36,7 +36,9 @@ from seqrt.runtime.options import Limits, Play
 from seqrt.runtime.receiver import Receiver
 from seqrt.runtime.robot import gather
 from seqrt.runtime.serving import Served, Serving
+from seqrt.runtime.stalling import Stalling
 from seqrt.runtime.telling import Telling
+from seqrt.runtime.wanted import Bounds
 from seqrt.wire.messages import ActResponse, AnswerPlan
 
 DIMS, ROWS, HZ, COUNTED = 7, 50, 50.0, 20_000
@@ -111,11 +113,14 @@ class Rig:
             latencies=Latencies(), trouble=trouble, epoch=0, out=out, lag=lag_in_force(play.late, HZ),
             staleness=staleness,
         )  # fmt: skip
+        stalling = Stalling(
+            Limits(), "absolute", 1 / HZ, trouble=trouble, moments=self.moments, host=lambda: "",
+        )  # fmt: skip
         self.actuator = Actuator(
             plan=self.plan, player=player, guard=lambda: self.receiver.guard, schedule=schedule,
             substeps=play.substeps, callbacks=callbacks, starving=Starving(underrun_for("absolute"), ARM, 1 / HZ),
             bounds=Bounds(None, None), limits=Limits(), space="absolute", control=control, telling=self.telling,
-            trouble=trouble, moments=self.moments, host=lambda: "", renewed=lambda: 0, staleness=staleness,
+            trouble=trouble, moments=self.moments, stalling=stalling, renewed=lambda: 0, staleness=staleness,
             first_step=FirstStep(()), tick_by="auto",
         )  # fmt: skip
         self.actuator.state = move(self.actuator.state, Signal.BEGIN)

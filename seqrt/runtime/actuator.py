@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import anyio
 import numpy as np
@@ -23,34 +22,22 @@ from seqrt.action.player import Player
 from seqrt.action.schedule import TickSchedule
 from seqrt.action.staleness import Staleness, told_to_move
 from seqrt.action.underrun import Starving
-from seqrt.errors import StaleObservation, Stalled
+from seqrt.errors import StaleObservation
 from seqrt.policies.clock import loop_clock
 from seqrt.runtime.acting import Acting
 from seqrt.runtime.asked import Trouble
 from seqrt.runtime.control import Cause, Control, leaf
-from seqrt.runtime.episode import as_gone
 from seqrt.runtime.hold import Hold
 from seqrt.runtime.moments import Moments
 from seqrt.runtime.options import Limits
 from seqrt.runtime.robot import Callbacks, called
+from seqrt.runtime.stalling import Stalling
 from seqrt.runtime.telling import Telling
 from seqrt.runtime.waiting import Tick, Waiter, WaitStatistics, waiter
+from seqrt.runtime.wanted import Bounds
 from seqrt.timeline import events as ev
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """When a run ends well.
-
-    Attributes:
-        max_actions: Rows to play, None for no end.
-        max_seconds: Seconds from the first observation, None for no end.
-    """
-
-    max_actions: int | None
-    max_seconds: float | None
 
 
 class Actuator:
@@ -78,7 +65,7 @@ class Actuator:
         telling: Telling,
         trouble: Trouble,
         moments: Moments,
-        host: Callable[[], str],
+        stalling: Stalling,
         renewed: Callable[[], int],
         staleness: Staleness,
         first_step: FirstStep,
@@ -88,7 +75,7 @@ class Actuator:
         self._schedule, self._substeps, self._ticks = schedule, substeps, schedule.divided(substeps)
         self._starving, self._bounds, self._limits, self._space = starving, bounds, limits, space
         self._control, self._telling, self._trouble, self._moments = control, telling, trouble, moments
-        self._host, self._renewed, self._tick_by = host, renewed, tick_by
+        self._stalling, self._renewed, self._tick_by = stalling, renewed, tick_by
         self._staleness, self._first_step = staleness, first_step
         self._tick = self._ticks.first
         self._behind: Chunk | None = None
@@ -228,7 +215,8 @@ class Actuator:
         if self._starved_since is None:
             self._starved_since = self._schedule.deadline(step)
         starved_s = anyio.current_time() - self._starved_since
-        self._stop_if_stalled(starved_s)
+        if (cause := self._stalling.cause(starved_s, held=self.state is State.STARTING)) is not None:
+            self._control.stop(cause)
         if self.state is State.STARTING:  # since a resume: the arm was told to hold, nothing is sent until a row is due
             self._tell(step, late_s, "waiting", skipped)
             return
@@ -285,35 +273,6 @@ class Actuator:
             logger.warning(
                 "the arm goes by an observation that is %.1f s old; Limits(max_age_s=…) would end the run", age_s
             )
-
-    def _stop_if_stalled(self, starved_s: float) -> None:
-        """End a run that is dry and has failed twice, or has stood for too long.
-
-        One refused answer is not the end of a dry plan: the next one is asked for at once, and may be good.
-        """
-        held = self.state is State.STARTING
-        if self._trouble.refused is not None and self._trouble.refused_in_a_row > 1 and not held:
-            self._control.stop(Cause.raised(self._trouble.refused))
-        elif starved_s >= self._limits.stall_s(self._space, held=held):
-            self._control.stop(Cause("stalled", self._why_stalled(starved_s)))
-
-    def _why_stalled(self, starved_s: float) -> BaseException:
-        stood = f"no row was due for {starved_s:.1f} s (Limits.max_stall_s)"
-        link = self._trouble.link
-        if link is not None:
-            return as_gone(self._trouble.tried(link, anyio.current_time(), stood))
-        if self._trouble.refused is not None:
-            return self._trouble.refused
-        newest = self._moments.newest
-        waiting = newest is None or anyio.current_time() - newest.begun_at > 2 * self._schedule.period_s
-        phase = "observe" if waiting and starved_s > 2 * self._schedule.period_s else "act"
-        whom = "an observation: observe() has not returned one" if phase == "observe" else "the worker's answer"
-        return Stalled(
-            f"{stood}; waiting for {whom}" + (f" [{self._host()}]" if self._host() else ""),
-            starved_s=starved_s,
-            host=self._host(),
-            phase=phase,
-        )
 
     @property
     def _asked_otherwise(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,12 +14,10 @@ import anyio
 from seqrt.action.guard import Row
 from seqrt.action.lagging import Stretch
 from seqrt.action.player import check_playable
-from seqrt.action.splice import Aligned, Nearest
 from seqrt.errors import AlreadyDriven, Gone
 from seqrt.link.border import NO_LINK, Link, LinkStatistics
 from seqrt.observation.cameras import cameras_of, encode_cameras
 from seqrt.policies.offload import Offload
-from seqrt.runtime.actuator import Bounds
 from seqrt.runtime.chunk import ActionChunk
 from seqrt.runtime.control import Cause, Control
 from seqrt.runtime.declared import Declared
@@ -28,15 +25,14 @@ from seqrt.runtime.episode import Episode
 from seqrt.runtime.options import Limits, Play
 from seqrt.runtime.producer import first_observation
 from seqrt.runtime.robot import gather
-from seqrt.runtime.run import Place, Run, Wanted
+from seqrt.runtime.run import Place, Run
 from seqrt.runtime.stepping import Params, Stepping
 from seqrt.runtime.telling import Record
 from seqrt.runtime.waiting import WaitStatistics
+from seqrt.runtime.wanted import Wanted, bounds_of, options_of
 from seqrt.runtime.watch import before_motion
 from seqrt.timeline.outcome import RunOutcome
 from seqrt.wire.messages import PolicyInfo
-
-logger = logging.getLogger(__name__)
 
 OnLost: TypeAlias = Literal["stop", "restart"]
 """What becomes of a run whose worker no longer has its episode."""
@@ -159,7 +155,7 @@ class Policy:
             AlreadyDriven: Another task drives this handle.
             SeqrtError: What ended the run, with its ``outcome``; a callback's own exception comes through as itself.
         """
-        bounds = _bounds(max_actions, max_seconds, until)
+        bounds = bounds_of(max_actions, max_seconds, until)
         callbacks = gather(
             robot,
             observe=observe,
@@ -171,7 +167,7 @@ class Policy:
             until=until,
             actions=self._declared.actions,
         )
-        play, limits = _options(play, limits, self._declared)
+        play, limits = options_of(play, limits, self._declared)
         wanted = Wanted(callbacks, bounds, play, limits, record, params)
         hz = self._declared.rate_hz(self._control_hz)
         stretch = isinstance(play.late, Stretch)
@@ -322,44 +318,3 @@ class Policy:
             yield
         finally:
             self._busy = False
-
-
-def _options(play: Play | None, limits: Limits | None, declared: Declared) -> tuple[Play, Limits]:
-    play, limits = Play() if play is None else play, Limits() if limits is None else limits
-    if not isinstance(play, Play):
-        raise TypeError(f"play= takes seqrt.Play(…), not {play!r}")
-    if not isinstance(limits, Limits):
-        raise TypeError(f"limits= takes seqrt.Limits(…), not {limits!r}")
-    limits.check(play)
-    return _play(play, declared), limits
-
-
-def _play(play: Play, declared: Declared) -> Play:
-    space = declared.space or "undeclared"
-    if isinstance(play.splice, Nearest) and space != "absolute":
-        raise ValueError(
-            f"splice=Nearest() is for a space declared absolute, this one is {space}: a delta row played again moves "
-            "the arm twice, and velocities have no place; use Aligned()"
-        )
-    if play.seam is not None and not (declared.actions is not None and declared.actions.mixes):
-        rows = "rows declared mixable=False" if space == "absolute" else f"rows of a space that is {space}"
-        logger.warning("seam=%r has no effect: %s are not mixed", play.seam, rows)
-    if play.continuity != "server":
-        return play
-    if not declared.takes_prefix:
-        raise ValueError("continuity='server' needs a policy whose infer takes prefix=; this one does not")
-    if not (play.prefetch and isinstance(play.splice, Aligned)):
-        raise ValueError("continuity='server' needs prefetch=True and splice=Aligned()")
-    return play
-
-
-def _bounds(max_actions: int | None, max_seconds: float | None, until: object) -> Bounds:
-    if max_actions is None and max_seconds is None and until is None:
-        raise ValueError("run() needs an end: max_actions=, max_seconds= or until=")
-    if max_actions is not None and (
-        isinstance(max_actions, bool) or max_actions < 1 or max_actions != int(max_actions)
-    ):
-        raise ValueError(f"max_actions must be a whole number above 0, not {max_actions!r}")
-    if max_seconds is not None and not (math.isfinite(max_seconds) and max_seconds > 0):
-        raise ValueError(f"max_seconds must be a finite number above 0, not {max_seconds!r}")
-    return Bounds(max_actions, max_seconds)

@@ -11,7 +11,6 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import anyio
 
@@ -28,21 +27,22 @@ from seqrt.action.underrun import Starving, underrun_for
 from seqrt.errors import Gone, SeqrtError
 from seqrt.link.border import Link
 from seqrt.policies.offload import Offload
-from seqrt.runtime.actuator import Actuator, Bounds
+from seqrt.runtime.actuator import Actuator
 from seqrt.runtime.asked import Out, Trouble
 from seqrt.runtime.control import Cause, Control, leaf, ungrouped
 from seqrt.runtime.declared import Declared
 from seqrt.runtime.episode import Episode, explained
 from seqrt.runtime.moments import Moments
-from seqrt.runtime.options import IN_A_ROW, Limits, Play
+from seqrt.runtime.options import IN_A_ROW
 from seqrt.runtime.producer import First, Producer
 from seqrt.runtime.receiver import Receiver
 from seqrt.runtime.requester import Requester
-from seqrt.runtime.robot import Callbacks
 from seqrt.runtime.serving import Serving
-from seqrt.runtime.telling import Record, Telling
+from seqrt.runtime.stalling import Stalling
+from seqrt.runtime.telling import Telling
 from seqrt.runtime.uplink import Uplink
 from seqrt.runtime.waiting import WaitStatistics
+from seqrt.runtime.wanted import Wanted
 from seqrt.runtime.watch import Watch
 from seqrt.timeline import events as ev
 from seqrt.timeline.outcome import RunOutcome
@@ -52,18 +52,6 @@ logger = logging.getLogger(__name__)
 
 _TOLD = ("reason", "actions", "chunks", "elapsed_s", "underruns", "starved_ticks", "retries", "reconnects")
 """What the log says of an outcome."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a user wants of one run, checked."""
-
-    callbacks: Callbacks
-    bounds: Bounds
-    play: Play
-    limits: Limits
-    record: Record
-    params: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -124,11 +112,15 @@ class Run:
             telling=self.telling, latencies=latencies, trouble=self._trouble, epoch=self._epoch, out=out,
             lag=lag_in_force(play.late, place.hz), staleness=staleness,
         )  # fmt: skip
+        stalling = Stalling(
+            wanted.limits, declared.space, period_s, trouble=self._trouble, moments=self._moments,
+            host=lambda: place.link.host,
+        )  # fmt: skip
         self._actuator = Actuator(
             plan=self._plan, player=self._player, guard=lambda: self._receiver.guard, schedule=schedule,
             substeps=play.substeps, callbacks=wanted.callbacks, starving=starving, bounds=wanted.bounds,
             limits=wanted.limits, space=declared.space, control=self.control, telling=self.telling,
-            trouble=self._trouble, moments=self._moments, host=lambda: place.link.host, renewed=self._renew,
+            trouble=self._trouble, moments=self._moments, stalling=stalling, renewed=self._renew,
             staleness=staleness, first_step=watch.first_step, tick_by=play.tick,
         )  # fmt: skip
         self._requester = Requester(

@@ -15,11 +15,14 @@ from seqrt.action.plan import Plan
 from seqrt.errors import Conflict, Gone, LinkLost, PolicyError, RemoteError, SeqrtError, Unavailable
 from seqrt.link.border import ACT_LOST, Link, Outgoing, Pinged
 from seqrt.runtime.asked import Asking, Out, Trouble, asked_later
+from seqrt.runtime.contact import Contact
 from seqrt.runtime.control import Cause, Control
 from seqrt.runtime.declared import Declared
 from seqrt.runtime.options import IN_A_ROW, Limits
+from seqrt.runtime.retrying import next_wait_s, reconnect_wait_s
 from seqrt.runtime.telling import Telling
-from seqrt.runtime.uplink import FIRST_RETRY_S, Uplink, gap_of, next_wait_s, reconnect_wait_s
+from seqrt.runtime.tries import Tries
+from seqrt.runtime.uplink import Uplink, gap_of
 from seqrt.timeline import events as ev
 from seqrt.watching.spans import robot_act
 from seqrt.wire.messages import ActRequest, ActResponse
@@ -40,37 +43,6 @@ class Served:
 
     answer: ActResponse
     smooth: bool
-
-
-class _Tries:
-    """One act's, from the first to the one that is answered.
-
-    Attributes:
-        asked: The act.
-        uplink: Of its episode.
-        deadline_s: How long it may take, in seconds from when it was sent.
-        wait_s: How long the next wait is.
-        smooth: Whether none has failed.
-        lacked: The gap that was closed just now: a worker that still names it is not helped by sending again.
-        ran_at: The worker that may have run it all the same; None where none can have.
-    """
-
-    def __init__(self, asked: Asking, uplink: Uplink, deadline_s: float) -> None:
-        self.asked, self.uplink, self.deadline_s = asked, uplink, deadline_s
-        self.wait_s, self.smooth = FIRST_RETRY_S, True
-        self.lacked: int | None = None
-        self.ran_at: str | None = None
-
-    @property
-    def left_s(self) -> float:
-        """Seconds to its deadline."""
-        return self.asked.sent_at + self.deadline_s - anyio.current_time()
-
-    def failed(self, error: Unavailable | None = None) -> None:
-        """One has failed; ``error`` where nobody answered."""
-        self.smooth, self.lacked = False, None
-        if error is not None and self.ran_at is None:
-            self.ran_at = _may_have_run_at(error)
 
 
 class Serving:
@@ -104,7 +76,7 @@ class Serving:
         self._control, self._telling, self._trouble, self._limits = control, telling, trouble, limits
         self._link_timeout_s = link_timeout_s
         self._warming_since: float | None = None
-        self._down_since: float | None = None
+        self._contact = Contact(telling)
         self._plan, self._out = plan, out
         self._lost_episode = lost_episode or (lambda uplink, error: self._control.stop(Cause.raised(error)))
         self._is_over = is_over
@@ -176,7 +148,7 @@ class Serving:
     async def _until_served(self, asked: Asking, ask: Outgoing[ActRequest], uplink: Uplink) -> Served | None:
         deadline_s = self._declared.request_s if uplink.begun else self._declared.startup_s
         message = ask.message
-        tries = _Tries(asked, uplink, deadline_s)
+        tries = Tries(asked, uplink, deadline_s)
         while True:
             if (left_s := tries.left_s) <= 0:
                 raise self._overdue(asked, deadline_s)
@@ -195,7 +167,7 @@ class Serving:
                 uplink.begun = True
                 return Served(answer, tries.smooth)
 
-    async def _resend(self, tries: _Tries, conflict: Conflict) -> None:
+    async def _resend(self, tries: Tries, conflict: Conflict) -> None:
         """Send what the worker says it lacks, and wait for it to land; raises ``conflict`` where that is no remedy."""
         gap = gap_of(conflict)
         self._back()
@@ -209,7 +181,7 @@ class Serving:
             await tries.uplink.landed(coming)
             tries.lacked = gap
 
-    async def _to_be_tried_again(self, tries: _Tries, error: Unavailable) -> bool:
+    async def _to_be_tried_again(self, tries: Tries, error: Unavailable) -> bool:
         """Wait for the next try of an act that nobody answered; False when it is given up for a newer one.
 
         Raises:
@@ -277,24 +249,15 @@ class Serving:
 
     def hear(self, news: Pinged | LinkLost) -> None:
         """What was found out about the link beside the acts."""
-        if isinstance(news, LinkLost):
-            self._lost(news)
-        else:
-            self._connected()
-            self._telling.tell(ev.Pinged(at_s=self._telling.at_s(), took_s=news.took_s, act=news.act))
+        self._contact.hear(news)
 
     def _no_answer(self, error: Unavailable) -> None:
         """Note that no answer is to be had."""
         self._trouble.no_answer(error, anyio.current_time())
         if isinstance(error, LinkLost):
-            self._lost(error)
+            self._contact.lost(error)
         else:
-            self._connected()
-
-    def _lost(self, error: LinkLost) -> None:
-        if self._down_since is None:
-            self._down_since = anyio.current_time()
-            self._telling.tell(ev.LinkLost(at_s=self._telling.at_s(), host=error.host, error=str(error)))
+            self._contact.answered()
 
     def _given_up(self, asked: Asking) -> bool:
         """Whether the observation is so old that a new one is the better question."""
@@ -302,14 +265,8 @@ class Serving:
         return anyio.current_time() - asked.moment.begun_at > worth_s
 
     def _back(self) -> None:
-        self._connected()
+        self._contact.answered()
         self._trouble.link = None
-
-    def _connected(self) -> None:
-        """Somebody answered, whatever it was."""
-        if self._down_since is not None:
-            down_s, self._down_since = anyio.current_time() - self._down_since, None
-            self._telling.tell(ev.LinkBack(at_s=self._telling.at_s(), down_s=down_s))
 
     def _tell_repeated(self, asked: Asking, before: str | None) -> None:
         host = self._link.host
@@ -344,8 +301,3 @@ class Serving:
                 retrying=retrying,
             )
         )
-
-
-def _may_have_run_at(error: Unavailable) -> str | None:
-    """The worker that may have run an act all the same; None where it never got there, or was refused."""
-    return error.host if isinstance(error, LinkLost) and error.phase == "act" else None

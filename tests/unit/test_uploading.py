@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from seqrt.runtime.retrying import reconnect_wait_s
 from seqrt.runtime.saying import Saying
-from seqrt.runtime.uplink import reconnect_wait_s
 from seqrt.runtime.uploading import WINDOW_S, Uploading
 from seqrt.timeline import events as ev
 from seqrt.timeline.outcome import UploadBound, fold
