@@ -55,7 +55,7 @@ class Lateness:
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 
 
-# ---- what happens meanwhile ----
+# What happens meanwhile.
 
 
 class Idle:
@@ -146,7 +146,7 @@ async def busy_in_realtime(_: int) -> AsyncIterator[None]:
 LOADS = {"idle": idle, "frames": frames, "busy thread": busy, "busy thread, realtime()": busy_in_realtime}
 
 
-# ---- lateness ----
+# Lateness.
 
 
 async def block(until: Until, now: Callable[[], float], hz: float, ticks: int) -> Lateness:

@@ -49,7 +49,7 @@ async def answer_async(call: Callable[[], Awaitable[Any]], calls: int) -> None:
     tell(took, time.process_time() - spent)
 
 
-# ---- ours ----
+# Ours.
 
 
 async def seqrt_act(port: int) -> None:
@@ -94,7 +94,7 @@ async def seqrt_ahead(port: int) -> None:
             await answer_async(act, calls)
 
 
-# ---- the peers' ----
+# The peers'.
 
 
 def openpi(port: int) -> None:

@@ -129,7 +129,7 @@ class Lane:
         self.cut_by: BaseException | None = None
         self.thread = threading.current_thread()
 
-    # ---- the loop's side ----
+    # The loop's side.
 
     def call(
         self,
@@ -177,7 +177,7 @@ class Lane:
         if self._takes_sigint and self.running is call and ident is not None and hasattr(signal, "pthread_kill"):
             signal.pthread_kill(ident, signal.SIGINT)
 
-    # ---- the caller's side ----
+    # The caller's side.
 
     def serve(self) -> None:
         """Serve calls until the loop says that the call of the handle is over."""

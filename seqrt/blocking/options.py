@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from seqrt.action.blend import Ramp
 from seqrt.action.splice import Splice
 from seqrt.runtime.options import Limits, Play
@@ -64,6 +66,17 @@ def params_of(
     named = {"action_horizon": action_horizon, "return_world_prediction": return_world_prediction}
     given = {name: value for name, value in named.items() if value is not None}
     return {**(params or {}), **given} or None
+
+
+def check_whole(max_actions: Any) -> None:
+    """Refused before anything is sent, as all else that is wrong with the arguments.
+
+    Raises:
+        ValueError: It is no whole number above 0.
+    """
+    number = not isinstance(max_actions, bool) and isinstance(max_actions, int | float | np.integer)
+    if not number or not max_actions >= 1 or max_actions % 1:
+        raise ValueError(f"max_actions must be a whole number above 0, not {max_actions!r}")
 
 
 def _with(options: Options, defaults: Options, said: dict[str, Any], where: str) -> Options:

@@ -5,7 +5,6 @@ Each call runs in the session's loop while the caller's thread serves the robot'
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 import weakref
@@ -15,19 +14,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from seqrt.action.guard import Row
 from seqrt.action.splice import Splice
 from seqrt.blocking.calls import Crossing, Function, Given, given_of
+from seqrt.blocking.driving import Driving
 from seqrt.blocking.lane import Lane
-from seqrt.blocking.options import limits_of, params_of, play_of
+from seqrt.blocking.options import check_whole, limits_of, params_of, play_of
 from seqrt.blocking.session import Session
-from seqrt.blocking.types import Prediction, Served, inputs_of
+from seqrt.blocking.types import Prediction, Served, inputs_of, served_by
 from seqrt.blocking.warming import warmed_up
 from seqrt.errors import AlreadyDriven, ChunkExhausted, SeqrtError
 from seqrt.runtime.chunk import ActionChunk
 from seqrt.runtime.control import Cause
+from seqrt.runtime.ending import attach
 from seqrt.runtime.options import Limits, Play
 from seqrt.runtime.policy import Policy as AsyncPolicy
 from seqrt.runtime.policy import Statistics
@@ -47,12 +46,10 @@ class Policy:
     ) -> None:
         self._session = session
         self._model, self._control_hz, self._embodiment = model, control_hz, embodiment
-        self._lock = threading.Lock()
-        self._driver: int | None = None
-        self._interrupted = False
+        self._driving = Driving()
         self._finalizer = weakref.finalize(self, Session.abandon, session)
 
-    # ---- driving ----
+    # Driving.
 
     def run(
         self,
@@ -117,7 +114,7 @@ class Policy:
             AlreadyDriven: Another thread drives this handle, or this one does, from inside a callback.
             SeqrtError: What ended the run, with its ``outcome``; a function's own exception comes through as itself.
         """
-        _check_whole(max_actions)
+        check_whole(max_actions)
         given = given_of(
             robot, observe, act, hold=hold, validate=validate, on_chunk=on_chunk, on_underrun=on_underrun, until=until
         )
@@ -133,7 +130,7 @@ class Policy:
         wanted = {
             "max_actions": max_actions, "max_seconds": max_seconds, "play": play, "record": record, "params": values,
         }  # fmt: skip
-        with self._driving("run"):
+        with self._driving.begin("run"):
             return self._ran(given, limits, wanted)
 
     def predict(
@@ -206,7 +203,7 @@ class Policy:
             if not self._session.closed:
                 self._asked("episode", lambda handle: entered.__aexit__(None, None, None))
 
-    # ---- from any thread ----
+    # From any thread.
 
     def pause(self) -> None:
         """Hold, drop the plan, and leave the robot to the caller; observing goes on. From any thread or handler."""
@@ -223,8 +220,8 @@ class Policy:
         handle = self._session.handle
         if handle is not None and handle.control is not None:
             handle.interrupt()
-        elif self._lock.locked():
-            self._interrupted = True
+        elif self._driving.under_way:
+            self._driving.interrupted = True
             self._session.give_up()
 
     def statistics(self) -> Statistics:
@@ -269,7 +266,7 @@ class Policy:
         Raises:
             AlreadyDriven: Called inside a callback of this handle's own run.
         """
-        if self._driver == threading.get_ident():
+        if self._driving.is_here:
             raise AlreadyDriven("close() was called inside a callback of a run it would wait for: interrupt() ends it")
         self._finalizer.detach()
         self._session.close()
@@ -282,13 +279,13 @@ class Policy:
         """`close`."""
         self.close()
 
-    # ---- inside ----
+    # Inside.
 
     def _ran(self, given: Given, limits: Limits, wanted: dict[str, Any]) -> RunOutcome:
         before, begun = self.last_outcome, time.monotonic()
 
         async def job(lane: Lane) -> RunOutcome:
-            if self._interrupted:
+            if self._driving.interrupted:
                 return RunOutcome(0, 0, time.monotonic() - begun, "interrupted")
             handle, spent_s = await warmed_up(self._session.connected, limits.startup_timeout_s)
             left = replace(limits, startup_timeout_s=max(0.0, limits.startup_timeout_s - spent_s))
@@ -298,10 +295,10 @@ class Policy:
         try:
             outcome: RunOutcome = self._in_loop(job)
         except BaseException as error:
-            if self._interrupted and isinstance(error, SeqrtError) and error.outcome is None:
+            if self._driving.interrupted and isinstance(error, SeqrtError) and error.outcome is None:
                 return RunOutcome(0, 0, time.monotonic() - begun, "interrupted")
             if getattr(error, "outcome", None) is None and self.last_outcome is not before:
-                _attach(error, self.last_outcome)
+                attach(error, self.last_outcome)
             raise
         return outcome
 
@@ -311,7 +308,7 @@ class Policy:
         async def connected(lane: Lane) -> Any:
             return await job(await self._session.connected())
 
-        with self._driving(what):
+        with self._driving.begin(what):
             return self._in_loop(connected)
 
     def _in_loop(self, job: Callable[[Lane], Awaitable[Any]]) -> Any:
@@ -335,42 +332,4 @@ class Policy:
     def _served(self) -> Served:
         handle = self._session.handle
         assert handle is not None
-        info, robots = handle.info, handle.info.embodiments
-        name = self._embodiment or (next(iter(robots)) if len(robots) == 1 else None)
-        arm = robots.get(name, {}).get("action", {}) if name is not None else {}
-        actions = info.actions or {}
-        hz = self._control_hz or actions.get("hz") or arm.get("control_frequency_hz") or 0.0
-        space = arm.get("action_space") or actions.get("space") or ""
-        return Served(info.model or self._model or "", arm.get("robot", ""), space, hz)
-
-    @contextmanager
-    def _driving(self, what: str) -> Iterator[None]:
-        if not self._lock.acquire(blocking=False):
-            if self._driver == threading.get_ident():
-                raise AlreadyDriven(
-                    f"{what}() was called inside a callback of this Policy's own run, which waits for that callback"
-                )
-            raise AlreadyDriven(
-                f"this Policy is already being driven by another thread, {what}() would mix two plans: one Policy per "
-                "control loop, connect() again for this one"
-            )
-        self._driver = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._driver, self._interrupted = None, False
-            self._lock.release()
-
-
-def _check_whole(max_actions: Any) -> None:
-    """Refused before anything is sent, as all else that is wrong with the arguments."""
-    number = not isinstance(max_actions, bool) and isinstance(max_actions, int | float | np.integer)
-    if not number or not max_actions >= 1 or max_actions % 1:
-        raise ValueError(f"max_actions must be a whole number above 0, not {max_actions!r}")
-
-
-def _attach(error: BaseException, outcome: RunOutcome | None) -> None:
-    try:
-        error.outcome = outcome  # type: ignore[attr-defined]
-    except AttributeError:  # foreign exceptions may refuse attributes
-        return
+        return served_by(handle.info, model=self._model, embodiment=self._embodiment, hz=self._control_hz)

@@ -165,7 +165,7 @@ class Session:
             if thread is not None:
                 thread.join(_CLOSE_S)
 
-    # ---- the loop's side ----
+    # The loop's side.
 
     def _run(self) -> None:
         try:

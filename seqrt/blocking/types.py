@@ -9,6 +9,7 @@ from typing import Any
 from seqrt.action.rows import Rows
 from seqrt.runtime.chunk import ActionChunk as Answered
 from seqrt.timeline.outcome import RunOutcome
+from seqrt.wire.messages import PolicyInfo
 
 __all__ = ["ActionChunk", "ImageFrame", "Model", "Observation", "Prediction", "Proprioception", "RunOutcome"]
 
@@ -94,6 +95,24 @@ class Served:
     robot: str
     space: str
     hz: float
+
+
+def served_by(info: PolicyInfo, *, model: str | None, embodiment: str | None, hz: float | None) -> Served:
+    """What a policy says of the robot it is asked for.
+
+    Args:
+        info: What it declares.
+        model: The name it was asked for by.
+        embodiment: The robot; None takes the only one, where there is one.
+        hz: The grid's rate, where the caller gave one.
+    """
+    robots = info.embodiments
+    name = embodiment or (next(iter(robots)) if len(robots) == 1 else None)
+    arm = robots.get(name, {}).get("action", {}) if name is not None else {}
+    actions = info.actions or {}
+    rate_hz = hz or actions.get("hz") or arm.get("control_frequency_hz") or 0.0
+    space = arm.get("action_space") or actions.get("space") or ""
+    return Served(info.model or model or "", arm.get("robot", ""), space, rate_hz)
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,14 @@ from seqrt.action.schedule import TickSchedule
 from seqrt.action.splice import Aligned
 from seqrt.action.staleness import Staleness, fresh_within
 from seqrt.action.underrun import Starving, underrun_for
-from seqrt.errors import Gone, SeqrtError
+from seqrt.errors import Gone
 from seqrt.link.border import Link
 from seqrt.policies.offload import Offload
 from seqrt.runtime.actuator import Actuator
 from seqrt.runtime.asked import Out, Trouble
 from seqrt.runtime.control import Cause, Control, leaf, ungrouped
 from seqrt.runtime.declared import Declared
+from seqrt.runtime.ending import attach
 from seqrt.runtime.episode import Episode, explained
 from seqrt.runtime.moments import Moments
 from seqrt.runtime.options import IN_A_ROW
@@ -172,7 +173,7 @@ class Run:
                     tasks.start_soon(self._shielded, finished)
                     await self._waited(finished)
         except BaseException as error:
-            _attach(error, self.telling.outcome(), self._actuator.hold.error)
+            attach(error, self.telling.outcome(), self._actuator.hold.error)
             raise
         return self._ended()
 
@@ -318,17 +319,5 @@ class Run:
         error = next((each for each in causes if each is not None), None)
         if error is None:
             return outcome
-        _attach(error, outcome, hold_error if hold_error is not error else None)
+        attach(error, outcome, hold_error if hold_error is not error else None)
         raise error
-
-
-def _attach(error: BaseException, outcome: RunOutcome, hold_error: SeqrtError | None) -> None:
-    """Hand the outcome over with the error, and what hold raised; foreign exceptions may refuse attributes."""
-    try:
-        error.outcome = outcome  # type: ignore[attr-defined]
-        if hold_error is not None:
-            error.hold_error = hold_error  # type: ignore[attr-defined]
-    except AttributeError:
-        pass
-    if hold_error is not None and hasattr(error, "add_note"):
-        error.add_note(f"and on stopping: {hold_error}")

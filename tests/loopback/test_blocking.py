@@ -105,7 +105,7 @@ def rows_of(arm: FakeArm) -> list[float]:
     return [float(acted.row[0]) for acted in arm.acts]
 
 
-# ---- whose thread ----
+# Whose thread.
 
 
 def test_every_function_is_called_in_the_callers_own_thread(policy: seqrt.Policy) -> None:
@@ -193,7 +193,7 @@ def test_a_dry_run_looks_at_rows_and_sends_none(policy: seqrt.Policy) -> None:
     assert (outcome.actions, len(seen), arm.acts) == (3, 3, [])
 
 
-# ---- what raises ----
+# What raises.
 
 
 @pytest.mark.parametrize("name", ["observe", "act", "validate", "on_chunk", "until"])
@@ -282,7 +282,7 @@ def test_a_run_without_an_end_is_refused_before_anything_is_sent(max_actions: An
     assert arm.log == []
 
 
-# ---- Ctrl-C ----
+# Ctrl-C.
 
 
 def ctrl_c() -> None:
@@ -393,7 +393,7 @@ def test_a_programs_own_handler_of_sigint_is_left_alone(policy: seqrt.Policy) ->
     assert pressed == [signal.SIGINT]
 
 
-# ---- one driver ----
+# One driver.
 
 
 def test_a_second_thread_is_refused_and_the_same_one_may_call_again(policy: seqrt.Policy) -> None:
@@ -497,7 +497,7 @@ def test_statistics_are_told_inside_a_callback_and_outside_a_run(policy: seqrt.P
     assert policy.info.model == "scripted"
 
 
-# ---- call by call ----
+# Call by call.
 
 
 def test_next_action_hands_out_row_by_row_and_says_when_none_is_left() -> None:
@@ -531,7 +531,7 @@ def test_a_runs_events_are_recorded_and_fold_to_its_outcome(policy: seqrt.Policy
     assert fold(told) == outcome
 
 
-# ---- what 0.1.0 promises, and its faults ----
+# What 0.1.0 promises, and its faults.
 
 
 def test_twelve_actions_of_four_row_chunks_are_exactly_three_chunks_in_sequence() -> None:
@@ -650,7 +650,7 @@ def test_a_stalled_fetch_is_interrupted() -> None:
     assert arm.held_last
 
 
-# ---- beginnings and ends ----
+# Beginnings and ends.
 
 
 def test_nothing_is_sent_and_no_thread_runs_until_the_handle_is_used() -> None:
@@ -782,7 +782,7 @@ def test_what_is_asked_of_a_loop_that_ends_is_refused_and_never_waited_for() -> 
         session.start()
 
 
-# ---- over the network ----
+# Over the network.
 
 
 @pytest.fixture(scope="module")

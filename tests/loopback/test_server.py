@@ -197,7 +197,7 @@ async def test_a_large_observation_arrives_whole_before_a_byte_has_come_back() -
             relay.set_rate("down", None)
 
 
-# ---- a raw client ----
+# A raw client.
 
 
 class Raw:

@@ -175,7 +175,7 @@ def test_an_age_wish_is_no_stricter_for_it():
     }
 
 
-# -- whether to ask now -----------------------------------------------------------------------------------------------
+# Whether to ask now.
 
 SPACED = Spacing(d=6, s=22, f=4, e=6, horizon=50, in_flight=2)
 

@@ -191,7 +191,7 @@ async def test_ten_thousand_episodes_begun_and_abandoned_hold_bounded_memory() -
     assert host.statistics()["answer_bytes"] < 1000
 
 
-# ---- a copy for each episode ----
+# A copy for each episode.
 
 
 @policy(episodes="own")
@@ -343,7 +343,7 @@ async def test_shutdown_ends_live_episodes_first() -> None:
         await ask(host, "a", 1)
 
 
-# ---- observe ----
+# Observe.
 
 
 @policy(episodes="shared")
@@ -381,7 +381,7 @@ async def test_an_observe_that_fails_does_not_lose_what_it_was_handed_after_it()
     assert (await ask(host, "a", 3)).outputs[-1] == 3
 
 
-# ---- parameters ----
+# Parameters.
 
 
 async def test_parameters_reach_infer_cast_and_with_their_defaults() -> None:
@@ -413,7 +413,7 @@ async def test_a_parameter_that_is_not_allowed_is_refused_before_anything_runs()
     await ask(host, None, params={"steps": 50}, request_id="r-00000001")
 
 
-# ---- declared, and held to it ----
+# Declared, and held to it.
 
 
 async def test_infer_that_takes_episode_declares_episodes() -> None:

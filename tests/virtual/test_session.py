@@ -332,7 +332,7 @@ async def test_a_value_that_is_not_as_declared_is_refused_with_both_and_the_next
     assert echo.calls[0]["observations"][0]["x"].dtype == np.float32
 
 
-# ---- one id, one run ----
+# One id, one run.
 
 
 async def test_an_id_that_ran_is_answered_the_same_without_running_again() -> None:
@@ -516,7 +516,7 @@ async def test_a_policy_that_exits_is_an_error_and_not_the_servers_end() -> None
         await ask(host, carrying(0))
 
 
-# ---- episodes ----
+# Episodes.
 
 
 async def test_an_episode_belongs_to_the_key_that_began_it() -> None:
@@ -627,7 +627,7 @@ async def test_an_episode_id_has_1_to_256_characters(episode: str) -> None:
             await refused()
 
 
-# ---- rule 9: what began where ----
+# Rule 9: what began where.
 
 
 async def test_a_post_that_arrives_before_number_0_is_kept_and_an_act_waits_for_number_0() -> None:
@@ -728,7 +728,7 @@ async def test_a_lost_episode_of_a_policy_with_state_is_gone() -> None:
     assert anyio.current_time() == pytest.approx(10.0)
 
 
-# ---- the host itself ----
+# The host itself.
 
 
 async def test_infer_is_handed_the_reserved_arguments_it_asks_for() -> None:
