@@ -22,6 +22,7 @@ from seqrt.link.address import check_key_may_travel, host_port, key_for, one_eac
 from seqrt.open import connect as connect_async
 from seqrt.runtime.policy import OnLost
 from seqrt.wire.errorbody import error_from
+from seqrt.wire.headers import RETRY_AFTER, bearer
 
 Environment = Mapping[str, str]
 
@@ -108,15 +109,14 @@ def models(
         raise ValueError(_GIVE_URL)
     url = parse(where)
     check_key_may_travel(url, api_key, insecure=False)
-    headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
     query = {} if endpoint is None else {"endpoint": endpoint}
     try:
-        answer = httpx.get(where.rstrip("/") + "/v1/models", params=query, headers=headers, timeout=timeout_s)
+        answer = httpx.get(where.rstrip("/") + "/v1/models", params=query, headers=bearer(api_key), timeout=timeout_s)
     except httpx.HTTPError as error:
         raise LinkLost(f"no answer: {error}", code="unavailable", host=host_port(url), phase="models") from error
     refused = partial(error_from, answer.status_code, answer.content, host=host_port(url), phase="models")
     if not answer.is_success:
-        raise refused(request_id=None, retry_after=answer.headers.get("retry-after"))
+        raise refused(request_id=None, retry_after=answer.headers.get(RETRY_AFTER))
     try:
         return [_model_of(entry) for entry in answer.json()["data"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:

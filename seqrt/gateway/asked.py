@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.abc
@@ -14,16 +14,13 @@ from seqrt.policies.clock import loop_clock
 from seqrt.policies.offload import Offload
 from seqrt.watching.passage import Watch
 from seqrt.wire.headers import FRAMES, JSON, MSGPACK, media_type
-from seqrt.wire.limits import BODY_BYTES
+from seqrt.wire.limits import BODY_BYTES, INLINE_BYTES
 from seqrt.worker.answers import form
 from seqrt.worker.bodies import Bodies
 from seqrt.worker.call import Call
 from seqrt.worker.incoming import Receive
 
 T = TypeVar("T")
-
-_INLINE_BYTES: Final = 256 * 1024
-"""Bodies up to this size are read on the loop: well under a millisecond, less than a thread's hand-over costs."""
 
 
 class Asked(Call):
@@ -92,7 +89,7 @@ class Gateway:
 
     async def read(self, size_bytes: int, read: Callable[[], T]) -> T:
         """Run ``read`` on the loop, or off it where what it reads is large."""
-        return read() if size_bytes <= _INLINE_BYTES else await self._offload(read)
+        return read() if size_bytes <= INLINE_BYTES else await self._offload(read)
 
 
 Respond = Callable[[Gateway, Asked], Awaitable[Any]]

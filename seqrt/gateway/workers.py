@@ -11,11 +11,8 @@ from seqrt.link.http import HttpLink, clients
 from seqrt.policies.offload import in_thread
 from seqrt.wire.frames import encode_frames
 from seqrt.wire.headers import FRAMES
-from seqrt.wire.limits import size_of
+from seqrt.wire.limits import INLINE_BYTES, size_of
 from seqrt.wire.messages import ActRequest
-
-_INLINE_BYTES: Final = 256 * 1024
-"""Acts up to this size are coded on the loop, as `seqrt.link.http` does."""
 
 
 class FaceLink(HttpLink):
@@ -29,7 +26,7 @@ class FaceLink(HttpLink):
         """Encode, off the loop where it is large."""
         if not isinstance(message, ActRequest):
             return await super().prepare(message)
-        if size_of(message.inputs) <= _INLINE_BYTES:
+        if size_of(message.inputs) <= INLINE_BYTES:
             return Outgoing(message, encode_frames(message), FRAMES)
         return Outgoing(message, await self._offload(lambda: encode_frames(message)), FRAMES)
 

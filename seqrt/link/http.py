@@ -29,7 +29,8 @@ from seqrt.link.tending import tend
 from seqrt.link.tls import Trust
 from seqrt.policies.offload import Offload
 from seqrt.wire import codec
-from seqrt.wire.limits import size_of
+from seqrt.wire.headers import bearer
+from seqrt.wire.limits import INLINE_BYTES, size_of
 from seqrt.wire.messages import (
     ActRequest,
     ActResponse,
@@ -41,9 +42,6 @@ from seqrt.wire.messages import (
 )
 
 T = TypeVar("T")
-
-_INLINE_BYTES = 256 * 1024
-"""Bodies up to this size are coded on the loop: well under a millisecond, less than a thread's hand-over costs."""
 
 
 def clients(
@@ -65,11 +63,10 @@ def clients(
     network = Network(trust if secure else None, http2=not secure)
 
     def new_client() -> httpx.AsyncClient:
-        found = key() if key is not None else None
         return StraightClient(
             OneConnection(network, http1=secure),
             base_url=base_url,
-            headers={"authorization": f"Bearer {found}"} if found else {},
+            headers=bearer(key() if key is not None else None),
             connect_s=timeout_s,
         )
 
@@ -138,7 +135,7 @@ class HttpLink:
     async def prepare(self, message: M) -> Outgoing[M]:
         """Encode, off the loop where it is large."""
         size = _size(message)
-        if size <= _INLINE_BYTES:
+        if size <= INLINE_BYTES:
             return Outgoing(message, codec.encode(message))
         return Outgoing(message, await self._offload(lambda: codec.encode(message)))
 
@@ -168,7 +165,7 @@ class HttpLink:
         asked = Asked("POST", "/act", "act", ask.body, act=request_id, media=ask.media)
         line, body = await self._requests.send(asked, deadline_s)
         await self.check(line)
-        if len(body) <= _INLINE_BYTES:
+        if len(body) <= INLINE_BYTES:
             return self._read(lambda: codec.decode(body, ActResponse), "act")
         return await self._offload(lambda: self._read(lambda: codec.decode(body, ActResponse), "act"))
 

@@ -200,7 +200,7 @@ class Requests:
             host=self._host,
             phase=asked.phase,
             request_id=answer.headers.get(headers.REQUEST_ID, asked.act),
-            retry_after=answer.headers.get("retry-after"),
+            retry_after=answer.headers.get(headers.RETRY_AFTER),
         )
 
 

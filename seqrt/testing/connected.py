@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
@@ -21,6 +20,7 @@ from seqrt.testing.durations import Durations
 from seqrt.testing.offload import inline
 from seqrt.testing.outages import Kind, Stalls
 from seqrt.testing.transport import SOCKET_BUFFER_BYTES, LinkTransport
+from seqrt.wire.headers import bearer
 from seqrt.worker.app import app
 
 HOST = "worker.test:80"
@@ -105,7 +105,7 @@ async def connected(
         up_bytes_per_s=up_bytes_per_s, down_bytes_per_s=down_bytes_per_s, socket_buffer_bytes=socket_buffer_bytes,
         lose_request=lose_request, lose_answer=lose_answer, seed=seed,
     ) as link:  # fmt: skip
-        sent: dict[str, Any] = {"authorization": f"Bearer {secret}"} if secret else {}
+        sent = bearer(secret)
 
         def new_client() -> httpx.AsyncClient:
             return httpx.AsyncClient(transport=link, base_url="http://worker.test", headers=sent, timeout=None)

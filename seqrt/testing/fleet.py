@@ -31,6 +31,7 @@ from seqrt.testing.connected import served
 from seqrt.testing.offload import inline
 from seqrt.testing.outages import Kind
 from seqrt.testing.transport import App, LinkTransport
+from seqrt.wire.headers import bearer
 from seqrt.wire.leases import ConnectAnswer
 from seqrt.worker.app import app
 from seqrt.worker.granting import Granting, leases_for
@@ -168,5 +169,4 @@ async def _network(stack: AsyncExitStack, asgi: App, how: Mapping[str, Any]) -> 
 
 
 def _clients(link: LinkTransport, url: str, secret: str | None = None) -> Callable[[], httpx.AsyncClient]:
-    headers = {} if secret is None else {"authorization": f"Bearer {secret}"}
-    return lambda: httpx.AsyncClient(transport=link, base_url=url, headers=headers, timeout=None)
+    return lambda: httpx.AsyncClient(transport=link, base_url=url, headers=bearer(secret), timeout=None)

@@ -52,6 +52,11 @@ def valid_request_id(text: str | None) -> bool:
     return text is not None and _REQUEST_ID.fullmatch(text) is not None
 
 
+def bearer(key: str | None) -> dict[str, str]:
+    """The header that brings a key; none without one."""
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
 def retry_after(seconds: float) -> str:
     """The value of a ``Retry-After`` header: whole seconds, rounded up, at least 1 and at most a day."""
     if math.isnan(seconds):

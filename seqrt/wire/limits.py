@@ -15,6 +15,9 @@ from seqrt.errors import WireError
 FRAMES_A_POST: Final = 64
 """Most observations one `ObserveRequest` carries."""
 
+INLINE_BYTES: Final = 256 * 1024
+"""Bodies up to this size are coded on the loop: well under a millisecond, less than a thread's hand-over costs."""
+
 FRAMES_AN_EPISODE: Final = 1024
 """Most observations held for one episode."""
 
