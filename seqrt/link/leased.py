@@ -17,14 +17,15 @@ from msgspec.structs import replace
 
 from seqrt.errors import AuthError, LinkLost, RemoteError, Unavailable
 from seqrt.link.arriving import Found, unreachable
-from seqrt.link.border import LEASE, NO_HURRY, NO_LINK, LinkStatistics, M, Moved, Outgoing, Pinged, Urgency
+from seqrt.link.border import LEASE
 from seqrt.link.doors import Door, Seat, WorkerLink
+from seqrt.link.empty import Empty
 from seqrt.link.gateway import Gateway
 from seqrt.link.losing import Trouble
 from seqrt.link.term import Term
 from seqrt.watching.logline import line
 from seqrt.wire.leases import ConnectAnswer, SeatKept
-from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
+from seqrt.wire.messages import PolicyInfo
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ class GatewayDoor(Door):
     """
 
     def __init__(self, gateway: Gateway, open: Opens) -> None:
-        super().__init__(gateway.http.host, lambda: Empty(gateway))
+        super().__init__(gateway.http.host, lambda: Empty(gateway.http))
         self._gateway, self._open_worker = gateway, open
         self.refusal: RemoteError | None = None
         self.instead_of: Seat | None = None
@@ -197,7 +198,7 @@ class Leasing:
         refusal = self._door.refusal
         if not isinstance(refusal, Unavailable) or isinstance(refusal, LinkLost):
             raise self.none(self.host)
-        seat = Seat(self._door, Empty(self._gateway), is_empty=True)
+        seat = Seat(self._door, Empty(self._gateway.http), is_empty=True)
         seat.note(Trouble.UNREADY, refusal)
         return Found(seat, self._info, ready=False)
 
@@ -219,56 +220,3 @@ class Leasing:
             await self._gateway.release()
         finally:
             await self._gateway.http.aclose()
-
-
-class Empty:
-    """The link of a seat that nobody sits on yet: what is prepared goes to whoever comes; nothing is asked here."""
-
-    post_bytes = None
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._http = gateway.http
-
-    @property
-    def host(self) -> str:
-        """The gateway's."""
-        return self._http.host
-
-    def on_move(self, moved: Moved | None) -> None:
-        """Somebody else's."""
-
-    async def info(self) -> PolicyInfo:
-        """Not asked here."""
-        raise self._nobody()
-
-    async def ready(self) -> None:
-        """Not asked here."""
-        raise self._nobody()
-
-    async def prepare(self, message: M) -> Outgoing[M]:
-        """Encode: the same bytes for each worker."""
-        return await self._http.prepare(message)
-
-    async def observe(self, post: Outgoing[ObserveRequest], urgency: Urgency = NO_HURRY) -> ObserveResponse:
-        """Not asked here."""
-        raise self._nobody()
-
-    async def act(self, ask: Outgoing[ActRequest], request_id: str, deadline_s: float) -> ActResponse:
-        """Not asked here."""
-        raise self._nobody()
-
-    async def tend(self, told: Callable[[Pinged | LinkLost], None]) -> None:
-        """There is nothing to look after."""
-
-    async def end(self, episode_id: str) -> None:
-        """No episode was begun."""
-
-    def statistics(self) -> LinkStatistics:
-        """Nothing goes."""
-        return NO_LINK
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-    def _nobody(self) -> Unavailable:
-        return Unavailable("no worker was found yet", code="unavailable", host=self.host, phase="connect")
