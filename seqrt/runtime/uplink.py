@@ -6,26 +6,24 @@ One an episode. The producer hands observations in (`keep`), whoever knows that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
 import anyio
 import anyio.abc
 
-from seqrt.errors import Conflict, InvalidRequest, LinkLost, ObservationError, RemoteError, Unavailable
+from seqrt.errors import Conflict, InvalidRequest, LinkLost, ObservationError, Unavailable
 from seqrt.link.border import Link, Outgoing, Unwanted, Urgency
 from seqrt.observation.cameras import cameras_of, encode_cameras
 from seqrt.observation.declaration import Observations
 from seqrt.policies.offload import Offload
 from seqrt.runtime.ledger import Ledger
 from seqrt.runtime.outbox import Load
+from seqrt.runtime.posts import Posts
 from seqrt.runtime.retrying import FIRST_RETRY_S, next_wait_s, reconnect_wait_s
 from seqrt.runtime.telling import Telling
-from seqrt.runtime.uploading import Uploading
 from seqrt.runtime.way import Keys
-from seqrt.timeline import events as ev
-from seqrt.timeline.outcome import UploadBound
 from seqrt.wire.limits import FRAMES_A_POST
 from seqrt.wire.messages import Frame, ObserveRequest
 
@@ -60,16 +58,13 @@ class Uplink:
         self._observations, self._offload = observations, offload
         self._ledger = Ledger(observations, first=first)
         self._queued, self._moved, self._back = anyio.Event(), anyio.Event(), anyio.Event()
-        self._frame_bytes = 1  # of an observation, lately
         self._ready: set[Load] = set()  # taken, and no byte of them has gone
         self._idle = 0  # senders that wait for something to send
         self._refused: set[Load] = set()  # to be sent again
         self._tasks: anyio.abc.TaskGroup | None = None
         self._trying: Load | None = None  # the one post that tries a lost link
         self._down_since = 0.0
-        self._refusal_told = False
-        self._telling: Telling | None = None
-        self._uploading, self._dropped_told = Uploading(None), 0
+        self._posts = Posts(link, self._ledger)
 
     @property
     def kept(self) -> int:
@@ -106,7 +101,7 @@ class Uplink:
         refused = self._ledger.refused
         self._ledger.feed(number, keys if self.begun else None)
         if self._ledger.refused > refused:
-            self._tell_refused(1, "observations since the last act fill what an episode may hold; act more often")
+            self._posts.refused(1, "observations since the last act fill what an episode may hold; act more often")
         self._wake()
 
     def rest(self) -> None:
@@ -156,7 +151,7 @@ class Uplink:
             telling: Told what becomes of it.
             chunk_s: What a chunk covers, where that is declared.
         """
-        self._telling, self._uploading = telling, Uploading(chunk_s)
+        self._posts.begin(telling, chunk_s)
         try:
             async with anyio.create_task_group() as self._tasks:
                 for _ in range(_POSTS):
@@ -166,7 +161,7 @@ class Uplink:
             self._ready.clear()
             self._ledger.give_up_queue()
             self._has_moved()
-            self._telling = None
+            self._posts.over()
 
     async def flush(self) -> None:
         """Send all that was handed in, in the caller's task.
@@ -208,7 +203,9 @@ class Uplink:
         if self._ledger.outbox.waiting <= _POSTS:
             return 1
         most_bytes = self._link.post_bytes
-        return FRAMES_A_POST if most_bytes is None else max(1, min(FRAMES_A_POST, most_bytes // self._frame_bytes))
+        return (
+            FRAMES_A_POST if most_bytes is None else max(1, min(FRAMES_A_POST, most_bytes // self._posts.frame_bytes))
+        )
 
     def _overtake(self) -> None:
         """What an act that has just gone out needs does not wait for a sender, unless they wait for the worker."""
@@ -274,32 +271,17 @@ class Uplink:
                 raise
             self._got_through()
             self._ledger.refuse(load)
-            self._tell_refused(len(load.keys), str(refused))
+            self._posts.refused(len(load.keys), str(refused))
         else:
             self._got_through()
             self._ledger.outbox.landed(load)
-            self._tell_posted(post, anyio.current_time() - sent_at)
+            took_s = anyio.current_time() - sent_at
+            self._posts.landed(post, took_s)
             if load.keys:
-                self._watch(len(post.body) // len(load.keys), anyio.current_time() - sent_at, read=read)
+                waits = bool(self._ready or self._ledger.outbox.waiting)
+                self._posts.look(len(post.body) // len(load.keys), took_s, waits=waits, read=read)
         self._wake()  # what was told as skipped only after it, or because of it
         self._has_moved()
-
-    def _watch(self, frame_bytes: int, took_s: float, *, read: bool) -> None:
-        """Look whether the link keeps up, and tell once when it does not."""
-        self._frame_bytes = max(1, frame_bytes)
-        rate = self._link.statistics().bytes_per_s
-        bound = self._uploading.look(
-            anyio.current_time(), waits=bool(self._ready or self._ledger.outbox.waiting), rate=rate,
-            offered=self._ledger.offered, frame_bytes=frame_bytes,
-        )  # fmt: skip
-        if bound is None and read:
-            bound = self._uploading.posted(frame_bytes, took_s, rate)
-        if bound is not None:
-            self._tell_bound(bound)
-        dropped = self._ledger.dropped - self._dropped_told
-        if dropped:
-            self._dropped_told = self._ledger.dropped
-            self._tell(lambda at: ev.FramesDropped(at_s=at, frames=dropped))
 
     async def _deliver_surely(self, load: Load) -> None:
         """Deliver one post, however often it takes; the run's own end is what ends this."""
@@ -312,7 +294,7 @@ class Uplink:
                 except Unwanted:
                     return self._give_up(load)
                 except Unavailable as error:
-                    self._tell_failed(error)
+                    self._posts.failed(error)
                     if load.keys and self._ledger.outbox.is_unwanted(load):
                         return self._give_up(load)
                     self._refused.add(load)
@@ -342,28 +324,6 @@ class Uplink:
         self._trying = None
         self._back.set()
         self._back = anyio.Event()
-
-    def _tell_refused(self, frames: int, detail: str) -> None:
-        """One event an episode: where one observation is too large, all are."""
-        if not self._refusal_told:
-            self._refusal_told = True
-            self._tell(lambda at: ev.FramesRefused(at_s=at, frames=frames, detail=detail))
-
-    def _tell_bound(self, bound: UploadBound) -> None:
-        needed, carried, size = bound.needed_bytes_per_s, bound.bytes_per_s, bound.frame_bytes
-        self._tell(lambda at: ev.UploadBound(at_s=at, needed_bytes_per_s=needed, bytes_per_s=carried, frame_bytes=size))
-
-    def _tell_failed(self, error: RemoteError) -> None:
-        self._tell(lambda at: ev.PostFailed(at_s=at, code=error.code, error=str(error)))
-
-    def _tell_posted(self, post: Outgoing[ObserveRequest], took_s: float) -> None:
-        frames, skipped = len(post.message.frames), len(post.message.skipped)
-        size = len(post.body)
-        self._tell(lambda at: ev.Posted(at_s=at, frames=frames, bytes=size, skipped=skipped, took_s=took_s))
-
-    def _tell(self, event: Callable[[float], ev.Event]) -> None:
-        if self._telling is not None:
-            self._telling.tell(event(self._telling.at_s()))
 
 
 def gap_of(error: Conflict) -> int | None:
