@@ -166,9 +166,7 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gateway", action="store_true", help="serve the gateway's JSON face too, on the same port under /v1"
     )
-    parser.add_argument(
-        "--keys", metavar="FILE", help="with --gateway: the keys robots must send, see `seqrt keys` (default: none)"
-    )
+    _key_arguments(parser, "with --gateway: ")
     _tls_arguments(parser.add_argument_group("TLS"))
     parser.set_defaults(command=_serve)
 
@@ -234,8 +232,22 @@ async def _gateway_of(
     from seqrt.gateway.together import together
 
     pinned = certificate.fingerprint if certificate is not None and certificate.pinned else None
-    async with together(keys=Path(options.keys) if options.keys else None, secret=secret, fingerprint=pinned) as beside:
+    keys, spent = _key_files(options)
+    async with together(keys=keys, spent=spent, secret=secret, fingerprint=pinned) as beside:
         yield beside
+
+
+def _key_arguments(parser: argparse.ArgumentParser, where: str = "") -> None:
+    parser.add_argument(
+        "--keys", metavar="FILE", help=f"{where}the keys robots must send, see `seqrt keys` (default: none)"
+    )
+    parser.add_argument(
+        "--spent", metavar="FILE", help=f"{where}where acts of keys with a budget are counted (default: KEYS.spent)"
+    )
+
+
+def _key_files(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    return Path(options.keys) if options.keys else None, Path(options.spent) if options.spent else None
 
 
 def _tls_at_odds(options: argparse.Namespace) -> str:
@@ -272,7 +284,7 @@ def _gateway_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL=URL",
         help="a model and its worker, again for each; the same model at several; URL#FINGERPRINT pins a certificate",
     )
-    parser.add_argument("--keys", metavar="FILE", help="the keys robots must send, see `seqrt keys` (default: none)")
+    _key_arguments(parser)
     parser.add_argument(
         "--secret-env", metavar="NAME", help="environment variable with the key the workers ask for (default: none)"
     )
@@ -307,13 +319,15 @@ def _gateway(options: argparse.Namespace) -> int:
     for model, url, _ in options.workers:
         workers.setdefault(model, []).append(url)
     certificate, secret = _certificate(options), _secret(options)
+    keys, spent = _key_files(options)
     try:
         anyio.run(
             lambda: serve_gateway(
                 workers,
                 host=options.host,
                 port=options.port,
-                keys=Path(options.keys) if options.keys else None,
+                keys=keys,
+                spent=spent,
                 secret=secret,
                 fingerprints={url: fingerprint for _, url, fingerprint in options.workers if fingerprint},
                 insecure=options.insecure,

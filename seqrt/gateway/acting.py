@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio
 
 from seqrt.errors import RemoteError, remote_error
@@ -13,9 +11,10 @@ from seqrt.gateway.models import Model, views_of
 from seqrt.wire import codec
 from seqrt.wire.headers import DEADLINE_S, parse_seconds
 from seqrt.wire.messages import ActRequest, ActResponse
+from seqrt.worker.answers import Answer, answer
 
 
-async def act(gateway: Gateway, call: Asked) -> Any:
+async def act(gateway: Gateway, call: Asked) -> Answer:
     """Answer one act, refusing in the contract's order.
 
     Raises:
@@ -34,15 +33,17 @@ async def act(gateway: Gateway, call: Asked) -> Any:
         await gateway.read(len(raw), lambda: check_pictures(body, views))
         turn.reserve()
         response = await _answered(call, model, request_of(body))
-        left = turn.served()
-    return answer_of(
-        response,
-        body,
-        model=model.id,
-        created=int(gateway.wall()),
-        elapsed_s=anyio.current_time() - began,
-        acts_left=left,
-    )
+        told = answer_of(
+            response,
+            body,
+            model=model.id,
+            created=int(gateway.wall()),
+            elapsed_s=anyio.current_time() - began,
+            acts_left=turn.left,
+        )
+        encoded = answer(told, call.media)
+        turn.served()  # not before: an answer that cannot travel costs nothing
+    return encoded
 
 
 def _must_be_for_this_face(model: Model) -> None:

@@ -1,6 +1,6 @@
 """The endpoints of a robot that wants a worker of its own: it is told which, keeps its seat, and gives it back.
 
-Its acts are not counted here, since they do not come by: a key that is good for so many acts has none of this.
+Its acts are not counted here, since they do not come by: a key whose acts are limited has none of this.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ def _opened(gateway: Gateway, key: Key, name: str) -> Model:
 
 
 def _must_not_be_counted(key: Key) -> None:
-    if key.acts is not None:
+    if key.is_limited:
         raise remote_error(
             "forbidden",
-            f"this key is good for {key.acts} acts, and acts at a worker are not counted",
-            hint="send them to /v1/act, or have a key without --acts",
+            "this key's acts are counted, and acts that go straight to a worker are not",
+            hint="send them to /v1/act, or have a key without --acts, --per-minute and --at-once",
         )
 
 

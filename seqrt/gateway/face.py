@@ -6,6 +6,7 @@ read in two steps with the model looked up in between: `read_body` holds its sha
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -124,11 +125,11 @@ def check_pictures(body: ActBody, declared: Mapping[str, Any]) -> None:
 def request_of(body: ActBody) -> ActRequest:
     """The act as a worker is asked for it.
 
-    What is null is left out, ``gripper`` is a list. Options become what `seqrt.wire.legacy` makes of them, so that a
-    policy that does not know one says so.
+    What is null is left out, ``gripper`` is a list, pictures are base64 text whatever they came as. Options become what
+    `seqrt.wire.legacy` makes of them, so that a policy that does not know one says so.
     """
     observation = _given(body.observation)
-    observation["images"] = [_given(picture) for picture in body.observation.images]
+    observation["images"] = [_with_text(_given(picture)) for picture in body.observation.images]
     observation["proprioception"] = proprioception = _given(body.observation.proprioception)
     if isinstance(proprioception.get("gripper"), float):
         proprioception["gripper"] = [proprioception["gripper"]]
@@ -173,6 +174,12 @@ def _given(part: _Part) -> dict[str, Any]:
     """The fields that are not null."""
     fields = ((name, getattr(part, name)) for name in part.__struct_fields__)
     return {name: value for name, value in fields if value is not None}
+
+
+def _with_text(picture: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(picture["data"], bytes):
+        picture["data"] = base64.b64encode(picture["data"]).decode("ascii")
+    return picture
 
 
 def _head(data: str | bytes) -> Head:

@@ -146,14 +146,18 @@ class Turn:
             raise remote_error("busy", "the last acts of this key's budget are under way", retry_after_s=1.0)
         self._reserved = True
 
-    def served(self) -> int | None:
-        """Count the act; the acts the key has left, None where it has any number."""
+    @property
+    def left(self) -> int | None:
+        """The acts the key has left once this one is counted; None where it has any number."""
         if self.key.acts is None:
             return None
+        return max(0, self.key.acts - self._spending.spent(self.key) - self._reserved)
+
+    def served(self) -> None:
+        """Count the act."""
         if self._reserved:
             self._reserved = False
             self._spending.count(self.key)
-        return max(0, self.key.acts - self._spending.spent(self.key))
 
     def over(self) -> None:
         """Give back what was set aside and not needed: an act that failed costs nothing."""

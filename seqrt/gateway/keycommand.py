@@ -68,13 +68,11 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _revoke(options: argparse.Namespace) -> int:
-    from seqrt.gateway.keyfile import change
+    from seqrt.gateway.keyfile import change, read
     from seqrt.gateway.keys import without_key
 
     path: Path = options.keys
-    if not path.exists():
-        print(f"seqrt: {path}: there is no such file", file=sys.stderr)
-        return 1
+    read(path)  # or it would be made
     if not _changed(path, lambda text: without_key(text, options.name, str(path)), change):
         return 1
     print(f"seqrt: {options.name}'s key opens nothing any more", file=sys.stderr)

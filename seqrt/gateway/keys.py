@@ -48,6 +48,11 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     per_minute: _Count | None = None
     at_once: _Count | None = None
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether its acts are counted, which only a gateway does that they go through."""
+        return (self.acts, self.per_minute, self.at_once) != (None, None, None)
+
     def opens(self, model: str) -> bool:
         """Whether it opens the policy of that full id."""
         return self.model is None or self.model == model

@@ -12,6 +12,7 @@ from seqrt.errors import RemoteError, SeqrtError, remote_error
 from seqrt.gateway.placing import Place
 from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of
 from seqrt.link.border import Link
+from seqrt.link.redeclared import redeclared
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
 from seqrt.worker.logline import line
 
@@ -50,17 +51,18 @@ class Seat:
         self.under_way = 0
         self.said = ""
 
-    async def look(self) -> bool:
-        """Read what it declares; whether it said so. What it said instead is logged, once."""
+    async def look(self) -> None:
+        """Read what it declares. What it said instead is logged, once."""
         try:
             self.info = await self.link.info()
         except SeqrtError as error:
-            if self.said != str(error):
-                self.said = str(error)
-                _log.warning("%s", line("worker.unreached", None, host=self.link.host, error=error))
-        else:
-            _log.info("%s", line("worker.reached", None, host=self.link.host, model=self.info.model))
-        return self.info is not None
+            self.say(str(error))
+
+    def say(self, why: str) -> None:
+        """Log why it cannot be asked, unless that was said the last time."""
+        if self.said != why:
+            self.said = why
+            _log.warning("%s", line("worker.unreached", None, host=self.link.host, error=why))
 
     async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
         """One act; asked again where the worker may not have heard of it.
@@ -133,12 +135,14 @@ class Model:
         async with anyio.create_task_group() as tasks:
             for seat in self._seats:
                 tasks.start_soon(seat.look)
+        for seat in reversed(self._seats):  # so that the first one named stays
+            self._hold_to_the_others(seat)
 
     async def tend(self) -> None:
         """Ask those that have not answered until they do, and look after the connections. Runs until cancelled."""
         async with anyio.create_task_group() as tasks:
             for seat in self._seats:
-                tasks.start_soon(_tend, seat)
+                tasks.start_soon(self._tend, seat)
 
     async def act(self, request: ActRequest, request_id: str, deadline_s: float) -> ActResponse:
         """One act, at the worker with the fewest under way; at the next one where that cannot serve it.
@@ -166,6 +170,21 @@ class Model:
                 return response
         assert failure is not None, "declared() comes first"
         raise failure
+
+    def _hold_to_the_others(self, seat: Seat) -> None:
+        """Leave a worker out that serves something else than the first of the others that has said what it does."""
+        others = [other.info for other in self._seats if other is not seat and other.info is not None]
+        if others and seat.info is not None and (changed := redeclared(others[0], seat.info)):
+            seat.info = None
+            seat.say(f"it does not serve the same policy as the others ({'; '.join(changed)})")
+
+    async def _tend(self, seat: Seat) -> None:
+        while seat.info is None:
+            await seat.look()
+            self._hold_to_the_others(seat)
+            if seat.info is None:
+                await anyio.sleep(_TRY_S)
+        await seat.link.tend(lambda _: None)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
@@ -252,13 +271,6 @@ def views_of(info: PolicyInfo | None, robot: str | None = None) -> Mapping[str, 
         return dict((embodiment.get("observation") or {}).get("cameras") or {})
     streams = (info.observations or {}).get("streams") or {}
     return {key: stream["camera"] for key, stream in streams.items() if stream.get("camera")}
-
-
-async def _tend(seat: Seat) -> None:
-    while seat.info is None:
-        if not await seat.look():
-            await anyio.sleep(_TRY_S)
-    await seat.link.tend(lambda _: None)
 
 
 def _left(until: float) -> float:

@@ -25,6 +25,7 @@ from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
+from seqrt.worker.connection import App
 from seqrt.worker.listening import GRACE_S, listening
 from seqrt.worker.server import to_stdout
 from seqrt.worker.tls import Certificate
@@ -66,10 +67,12 @@ async def gateway(
     host: str = "127.0.0.1",
     port: int = 0,
     keys: Path | None = None,
+    spent: Path | None = None,
     secret: str | None = None,
     fingerprints: Mapping[str, str] | None = None,
     insecure: bool = False,
     grace_s: float = GRACE_S,
+    wrap: Callable[[App], App] | None = None,
     tls: Certificate | None = None,
 ) -> AsyncIterator[GatewayServer]:
     """A gateway in the caller's own loop, asyncio or trio, while the context is open.
@@ -78,12 +81,13 @@ async def gateway(
         workers: For each model's id, short or full, the URL of its worker; or of several that serve the same.
         host: The address to bind; this machine alone unless told otherwise.
         port: 0 lets the system choose.
-        keys: The file of keys, as ``seqrt keys`` writes it; None: none is asked for. Acts of keys with a budget are
-            counted beside it, in ``<keys>.spent``.
+        keys: The file of keys, as ``seqrt keys`` writes it; None: none is asked for.
+        spent: Where acts of keys with a budget are counted; ``<keys>.spent``, beside it, when None.
         secret: The key the workers ask for; None: ``SEQRT_API_KEY``, then the credentials file's entry for each.
         fingerprints: For URLs of workers, the sha256 of the only certificate to take there.
         insecure: Allow the secret over plain http to another machine.
         grace_s: How long requests under way may take to end when the context is left; then they are cancelled.
+        wrap: Puts another ASGI app around the gateway's, to count or delay what passes.
         tls: The certificate to show over TLS; None: plain HTTP.
 
     Yields:
@@ -100,9 +104,11 @@ async def gateway(
     models = Models([_model(name, _each(urls), secret, pinned, insecure) for name, urls in workers.items()])
     context = tls.context() if tls is not None else None
     failure: Exception | None = None
-    with keyed(models, keys) as served:
+    with keyed(models, keys, spent=spent) as served:
+        asgi: App = app(served.gateway)
+        asgi = wrap(asgi) if wrap is not None else asgi
         async with (
-            listening(app(served.gateway), host=host, port=port, grace_s=grace_s, tls=context) as bound,
+            listening(asgi, host=host, port=port, grace_s=grace_s, tls=context) as bound,
             anyio.create_task_group() as tending,
         ):
             try:
@@ -142,7 +148,9 @@ class Keyed:
 
 
 @contextmanager
-def keyed(models: Models, keys: Path | None, *, secret: str | None = None) -> Iterator[Keyed]:
+def keyed(
+    models: Models, keys: Path | None, *, spent: Path | None = None, secret: str | None = None
+) -> Iterator[Keyed]:
     """A gateway before ``models``, with the keys of a file, with one secret, or with none.
 
     Raises:
@@ -153,8 +161,7 @@ def keyed(models: Models, keys: Path | None, *, secret: str | None = None) -> It
         uncounted = Spending()
         yield Keyed(_gateway(models, Gate(ring, uncounted)), uncounted, None)
         return
-    spent = beside(keys)
-    ring_of_file = KeyFile(keys)
+    ring_of_file, spent = KeyFile(keys), spent or beside(keys)
     with kept(spent) as spending:
         yield Keyed(_gateway(models, Gate(ring_of_file, spending)), spending, spent)
 
@@ -179,6 +186,7 @@ async def serve_gateway(
     host: str = "127.0.0.1",
     port: int = 8081,
     keys: Path | None = None,
+    spent: Path | None = None,
     secret: str | None = None,
     fingerprints: Mapping[str, str] | None = None,
     insecure: bool = False,
@@ -194,6 +202,7 @@ async def serve_gateway(
         host: The address to bind.
         port: 0 lets the system choose.
         keys: The file of keys.
+        spent: Where acts are counted.
         secret: The key the workers ask for.
         fingerprints: Of the workers' certificates, by URL.
         insecure: Allow the secret over plain http.
@@ -217,6 +226,7 @@ async def serve_gateway(
                     host=host,
                     port=port,
                     keys=keys,
+                    spent=spent,
                     secret=secret,
                     fingerprints=fingerprints,
                     insecure=insecure,

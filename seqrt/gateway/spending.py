@@ -109,7 +109,9 @@ async def flush(spending: Spending, path: Path, offload: Offload) -> None:
     while True:
         await spending.changed()
         await anyio.sleep(FLUSH_S)
-        await offload(partial(_write, path, spending.text()))
+        # What `text` has told counts as written: a cancellation must not come between the two.
+        with anyio.CancelScope(shield=True):  # a file of some bytes: milliseconds
+            await offload(partial(_write, path, spending.text()))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -82,12 +82,13 @@ class Together:
 
 @asynccontextmanager
 async def together(
-    *, keys: Path | None = None, secret: str | None = None, fingerprint: str | None = None
+    *, keys: Path | None = None, spent: Path | None = None, secret: str | None = None, fingerprint: str | None = None
 ) -> AsyncIterator[Together]:
     """A gateway for `seqrt.worker.serving` and `seqrt.worker.serve`, as ``beside=``; its ``secret`` is the worker's.
 
     Args:
         keys: The file of keys; None: the secret opens the gateway too.
+        spent: Where acts of keys with a budget are counted; ``<keys>.spent``, beside it, when None.
         secret: The worker's key; None: without ``keys`` all is open, with them the worker's own routes are closed.
         fingerprint: The sha256 of the certificate shown, where robots have to pin it.
 
@@ -97,7 +98,7 @@ async def together(
     """
     closed = secrets.token_urlsafe(KEY_BYTES) if keys is not None and secret is None else secret
     failure: Exception | None = None
-    with keyed(Models(), keys, secret=secret) as served:
+    with keyed(Models(), keys, spent=spent, secret=secret) as served:
         async with anyio.create_task_group() as tending:
             tending.start_soon(served.tend)
             try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from seqrt.errors import LinkLost
+from seqrt.wire.headers import MSGPACK
 from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
 
 ACT_LOST: Final = "act_lost"
@@ -31,10 +32,12 @@ class Outgoing(Generic[M]):
     Attributes:
         message: What it says.
         body: Its bytes; empty where none travel.
+        media: The form they are in.
     """
 
     message: M
     body: bytes = b""
+    media: str = MSGPACK
 
 
 @dataclass(frozen=True)

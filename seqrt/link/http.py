@@ -165,7 +165,7 @@ class HttpLink:
 
     async def act(self, ask: Outgoing[ActRequest], request_id: str, deadline_s: float) -> ActResponse:
         """``POST /act``."""
-        asked = Asked("POST", "/act", "act", ask.body, act=request_id)
+        asked = Asked("POST", "/act", "act", ask.body, act=request_id, media=ask.media)
         line, body = await self._requests.send(asked, deadline_s)
         await self.check(line)
         if len(body) <= _INLINE_BYTES:
@@ -243,8 +243,8 @@ class HttpLink:
         return await self._requests.give_up(line, silent_s)
 
     async def aclose(self) -> None:
-        """Close the connection."""
-        await self.line.client.aclose()
+        """Close the connection; nothing is asked any more."""
+        await self._requests.aclose()
 
     async def _get(self, path: str, phase: str, line: Line | None = None) -> tuple[Line, bytes]:
         return await self._requests.send(Asked("GET", path, phase), self._timeout_s, line)

@@ -52,7 +52,7 @@ class Asked:
         body: None for none.
         stream: Makes what hands the body over.
         act: The request's id where it is an act.
-        media: The form of the body, and of the answer.
+        media: The form of the body, and of the answer; answers have no frames, those are msgpack then.
     """
 
     method: str
@@ -65,7 +65,7 @@ class Asked:
 
     def over(self, client: httpx.AsyncClient, deadline_s: float) -> httpx.Request:
         """The request as ``client`` sends it."""
-        fields = {"accept": self.media}
+        fields = {"accept": headers.MSGPACK if self.media == headers.FRAMES else self.media}
         if self.act is not None:
             fields[headers.REQUEST_ID] = self.act
         if self.body is not None:
@@ -123,6 +123,11 @@ class Requests:
         line.silent()
         await self._leave(line, TimeoutError(f"nothing came for {silent_s:.1f} s"))
         return self._lost(f"connection lost: {line.failure}", Asked("GET", "/ping", "ping"))
+
+    async def aclose(self) -> None:
+        """Close the connection. A request that comes later fails: nobody would close what it opens."""
+        if self.line.failure is None:
+            await self.line.leave(ConnectionError("the link was closed"))
 
     async def _answer(self, line: Line, asked: Asked, deadline_s: float) -> httpx.Response | None:
         """The answer; None when the line was left."""

@@ -56,6 +56,8 @@ async def tend(link: Tended, told: Callable[[Pinged | LinkLost], None]) -> None:
                 tasks.cancel_scope.cancel()
         finally:
             line.tended = False
+        if link.line is line:  # the link was closed
+            await anyio.sleep_forever()
 
 
 async def _tend_line(

@@ -232,18 +232,27 @@ class Workers:
         for door in self._around.others(seat, episode):
             begun = anyio.current_time()
             found = await door.knock(info, seat.door.host, KNOCK_S)
-            if found is None:
-                continue
-            if seat.trouble is None:  # something came through meanwhile
-                return await close(found.link)
-            again_s = 0.2 + 2 * (anyio.current_time() - begun)
-            if seat.trouble in _NO_CONNECTION and info.stateful and await self._comes_back(seat, again_s):
-                return await close(found.link)  # it was the robot's own network, and the state is still there
-            return await self._move(seat, found)
+            if found is not None:
+                return await self._found(seat, found, anyio.current_time() - begun)
         lost_for_good = seat.door.unfit is not None or seat.door.gone_for == episode
         if not lost_for_good and await self._comes_back(seat, KNOCK_S):
             return None
         raise self._none(seat)
+
+    async def _found(self, seat: Seat, found: Seat, took_s: float) -> None:
+        """Another one is there: go on with it, unless the one before it is back by now."""
+        try:
+            is_back = seat.trouble is None  # something came through meanwhile
+            if seat.trouble in _NO_CONNECTION and self._seated[1].stateful:
+                # If it was the robot's own network, the state is still there.
+                is_back = await self._comes_back(seat, 0.2 + 2 * took_s)
+        except BaseException:
+            await close(found.link)
+            raise
+        if is_back:
+            await close(found.link)
+        else:
+            await self._move(seat, found)
 
     async def _comes_back(self, seat: Seat, within_s: float) -> bool:
         """Whether a worker can be asked again within that time; a refused connection is an answer too."""

@@ -165,6 +165,20 @@ class EpisodeEnd(_Message, frozen=True):
     episode_id: EpisodeId
 
 
+class ActTold(Struct, frozen=True, kw_only=True):
+    """Where an act is in the words of `sequence-ai`, which takes one that is slow for lost where it is not told so.
+
+    Attributes:
+        running: It came, and is not answered yet.
+        for_s: Since when, in seconds.
+        answered: It is.
+    """
+
+    running: bool
+    for_s: float
+    answered: bool
+
+
 class Running(_Message, frozen=True):
     """``GET /ping?act=<request id>``: where that act is, and for how long; a bare ping says nothing.
 
@@ -172,10 +186,12 @@ class Running(_Message, frozen=True):
         state: "unknown", "waiting" (for observations or its turn), "running" or "answered"; None where none was asked
             after.
         for_s: Since when, in seconds.
+        act: The same for clients that read it there.
     """
 
     state: str | None = None
     for_s: float = 0.0
+    act: ActTold | None = None
 
 
 class ErrorBody(_Message, frozen=True):

@@ -23,7 +23,7 @@ from seqrt.wire.headers import DEADLINE_S, parse_seconds
 from seqrt.wire.leases import LeaseEnd, LeaseRequest
 from seqrt.wire.legacy import read_act
 from seqrt.wire.limits import BODY_BYTES, WORKER_BYTES
-from seqrt.wire.messages import ActRequest, ActResponse, EpisodeEnd, Health, ObserveRequest
+from seqrt.wire.messages import ActRequest, ActResponse, ActTold, EpisodeEnd, Health, ObserveRequest, Running
 from seqrt.worker.answers import Answer, Send, answer, refusal, send_answer
 from seqrt.worker.call import Call as _Call
 from seqrt.worker.call import unrouted
@@ -177,7 +177,10 @@ class _Worker:
         if not asked:
             return {}
         self.check_key(call)
-        return self.host.running(asked[0], call.owner)
+        told = self.host.running(asked[0], call.owner)
+        state, for_s = told["state"], told["for_s"]
+        here = ActTold(running=state in ("waiting", "running"), for_s=for_s, answered=state == "answered")
+        return Running(state=state, for_s=for_s, act=here)
 
     async def weigh(self, call: _Call) -> Any:
         """POST /ping: takes a body, whatever it is, for whoever measures the way here."""

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 import numpy as np
 import pytest
-from test_two_workers import Served, by_state, moves, served, values
+from test_two_workers import Served, by_state, moves, served
 
 import seqrt
 from seqrt.gateway.keyfile import write
@@ -25,32 +25,42 @@ from seqrt.worker import serving
 from seqrt.worker.tls import Certificate
 
 ROOT = "of-the-workers"
+
+
+def values(events: list[ev.Event]) -> list[float]:
+    ticks = [event for event in events if isinstance(event, ev.Ticked) and event.kind == "played"]
+    return [tick.row[0] for tick in ticks if tick.row is not None]
+
+
 PINNED = Certificate(Path(__file__).with_name("selfsigned.pem"), pinned=True)
 
 
 @dataclass
 class Robot:
-    """One robot's run, and what was told of it."""
+    """One robot's runs, and what was told of them."""
 
     policy: seqrt.Policy
     arm: FakeArm
     events: list[ev.Event]
-    gives_up: bool = False
-    outcome: seqrt.RunOutcome | None = None
     error: seqrt.SeqrtError | None = None
 
-    async def run(self, rows: int, looks: Callable[[], Any] = lambda: None) -> None:
-        def until(_: Any) -> bool:
-            looks()
-            return False
-
+    async def run(self, until: Callable[[], bool]) -> None:
         try:
-            self.outcome = await self.policy.run(
-                self.arm, max_actions=rows, until=until, validate=lambda row: True, record=self.events.append,
-                limits=seqrt.Limits(max_stall_s=1.0 if self.gives_up else 10.0),
-            )  # fmt: skip
+            await self.policy.run(
+                self.arm, until=lambda _: until(), validate=lambda row: True, record=self.events.append
+            )
         except seqrt.SeqrtError as error:
             self.error = error
+
+    @property
+    def restarts(self) -> int:
+        return sum(isinstance(event, ev.EpisodeRestarted) for event in self.events)
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether the newest episode was."""
+        kinds = [type(event) for event in self.events if isinstance(event, ev.EpisodeRestarted | ev.Answered)]
+        return bool(kinds) and kinds[-1] is ev.Answered
 
 
 @asynccontextmanager
@@ -76,19 +86,24 @@ async def robots(url: str, count: int, **options: Any) -> AsyncIterator[list[Rob
         leave.set()
 
 
-async def run_all(robots: list[Robot], rows: int, happens: Callable[[], Any] = lambda: None) -> None:
-    """Run them at once, and have something happen when each arm has been sent five rows."""
+async def run_all(
+    robots: list[Robot], happens: Callable[[], Any] = lambda: None, over: Callable[[], bool] = lambda: True
+) -> None:
+    """Run them until it is ``over``, and have something happen before, once each arm moves."""
     done = False
 
-    def look() -> None:
+    def until() -> bool:
         nonlocal done
-        if not done and all(len(robot.arm.acts) >= 5 for robot in robots):
+        if not done and all(robot.was_answered and robot.arm.acts for robot in robots):
             done = True
             happens()
+        return (done and over()) or any(robot.error for robot in robots)
 
     async with anyio.create_task_group() as running:
         for robot in robots:
-            running.start_soon(robot.run, rows, look)
+            robot.events.clear()
+            running.start_soon(robot.run, until)
+    assert [robot.error for robot in robots] == [None] * len(robots)
     assert done
 
 
@@ -102,7 +117,7 @@ async def test_the_certificate_a_gateway_names_is_pinned_and_its_secret_is_never
         gateway({"pi": worker.url}, secret=ROOT, fingerprints={worker.url: PINNED.fingerprint}) as front,
         robots(front.url, 1) as (robot,),
     ):
-        await robot.run(5)
+        await robot.run(lambda: len(robot.arm.acts) >= 3)
         assert robot.policy.statistics().host == worker.url.removeprefix("https://")
     assert robot.error is None
     assert robot.arm.holds == []
@@ -117,15 +132,23 @@ async def test_a_worker_drained_while_robots_run_serves_each_episode_to_its_end_
         second = by_state()
         async with served(second, tasks, secret=ROOT) as b, behind(Served(a.url, tasks.cancel_scope), b) as front:
             async with robots(front.url, 4) as four:
-                await run_all(four, 20, a.policy.drain)
+                enough = [False]
+
+                def go_on() -> bool:
+                    enough[0] = enough[0] or all(len(robot.arm.acts) > 10 for robot in four)
+                    return enough[0]
+
+                await run_all(four, a.policy.drain, over=go_on)
                 first = [robot.events[:] for robot in four]
-                await run_all(four, 5)
+                await run_all(four)
                 assert {robot.policy.statistics().host for robot in four} == {b.host}
             assert a.policy.statistics()["episodes"] == 0
         tasks.cancel_scope.cancel()
     assert [robot.error for robot in four] == [None] * 4
     assert all(moves(events) == [] for events in first)
-    assert all(len(values(robot.arm, robot.events)) == 25 for robot in four)
+    for events in first:  # every row in its order, none lost
+        played = values(events)
+        assert played == [float(n) for n in range(1, len(played) + 1)]
     assert all(robot.arm.holds == [] for robot in four)
 
 
@@ -139,32 +162,21 @@ class Remembering:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("on_lost", ["stop", "restart"])
-async def test_a_worker_killed_while_robots_run_takes_its_own_robots_along_as_they_wished_and_no_other(
-    on_lost: Any,
-) -> None:
+async def test_a_worker_killed_while_robots_run_has_its_own_robots_begin_anew_and_no_other_notices() -> None:
     async with (
         anyio.create_task_group() as tasks,
         served(Remembering(), tasks, secret=ROOT) as a,
         served(Remembering(), tasks, secret=ROOT) as b,
         behind(a, b) as front,
-        robots(front.url, 4, on_lost=on_lost) as four,
+        robots(front.url, 4, on_lost="restart") as four,
     ):
-        struck = [robot for robot in four if robot.policy.statistics().host == a.host]
-        assert len(struck) == 2
-        for robot in struck:
-            robot.gives_up = on_lost == "stop"
-        await run_all(four, 40, a.stop)
-        for robot in four:
-            restarted = [event for event in robot.events if isinstance(event, ev.EpisodeRestarted)]
-            if robot not in struck:
-                assert (robot.error, robot.arm.holds, moves(robot.events), restarted) == (None, [], [], [])
-            elif on_lost == "restart":
-                assert (robot.error, robot.arm.holds, len(restarted)) == (None, [], 1)
-                assert moves(robot.events) == [(a.host, b.host)]
-            else:
-                assert isinstance(robot.error, seqrt.Gone)
-                assert len(robot.arm.holds) == 1
+        lost, left = (a, b) if four[0].policy.statistics().host == a.host else (b, a)
+        struck = [robot for robot in four if robot.policy.statistics().host == lost.host]
+        await run_all(four, lost.stop, over=lambda: all(robot.restarts and robot.was_answered for robot in struck))
+    for robot in four:
+        assert (robot.error, robot.arm.holds) == (None, [])
+        assert robot.restarts == (robot in struck)
+        assert moves(robot.events) == ([(lost.host, left.host)] if robot in struck else [])
 
 
 @pytest.mark.anyio

@@ -8,9 +8,9 @@ import anyio
 import pytest
 from answering import by_state
 from driven import Driven, drive
-from test_standby import ROWS, WITH_A_RESERVE, moved, nothing_was_noticed, while_driving
+from test_standby import ROWS, WITH_A_RESERVE, moved, nothing_was_noticed
 
-from seqrt import AuthError, Gone, Limits, Observations, Play, Stream
+from seqrt import AuthError, Gone, Limits, Observations, Stream
 from seqrt.gateway.seats import Seats
 from seqrt.policies.limits import HostLimits
 from seqrt.runtime.policy import Policy
@@ -247,14 +247,21 @@ async def test_a_robot_in_line_begins_when_its_turn_has_come() -> None:
     assert driven.played == [float(n) for n in range(1, 21)]
 
 
-async def test_where_a_full_house_is_refused_the_robot_is_told_and_nothing_moves() -> None:
+async def test_where_a_full_house_is_refused_nothing_moves_until_somebody_leaves() -> None:
     seats = Seats(1, on_full="reject")
-    async with behind_a_gateway(by_state(), limits=HostLimits(episodes=1), seats=seats) as fleet:
-        await fleet.connect()
-        second = await fleet.connect()
-        with anyio.move_on_after(5.0):
-            await drive(second, max_actions=20)
-        assert second.statistics().state in ("idle", "observing")
+    async with behind_a_gateway(first_of := by_state(), limits=HostLimits(episodes=1), seats=seats) as fleet:
+        first, second, arm = await fleet.connect(), await fleet.connect(), FakeArm(3)
+        async with anyio.create_task_group() as tasks:
+
+            async def leave() -> None:
+                await anyio.sleep(4.0)
+                assert (len(arm.acts), len(first_of.calls)) == (0, 0)
+                await first.aclose()
+
+            tasks.start_soon(leave)
+            driven = await drive(second, arm, max_actions=20)
+    assert driven.error is None
+    assert driven.played == [float(n) for n in range(1, 21)]
 
 
 async def test_a_lease_taken_away_in_mid_run_is_granted_again() -> None:
@@ -273,7 +280,7 @@ async def test_a_lease_taken_away_in_mid_run_is_granted_again() -> None:
     assert driven.outcome.actions == ROWS
 
 
-async def test_nobody_is_named_a_gateways_refusal_of_a_key_ends_the_run() -> None:
+async def test_a_key_that_the_gateway_refuses_by_then_ends_the_run_where_another_worker_is_needed() -> None:
     async with behind_a_gateway(by_state()) as fleet:
         robot = await fleet.connect()
 
@@ -288,6 +295,3 @@ async def test_nobody_is_named_a_gateways_refusal_of_a_key_ends_the_run() -> Non
         driven = await driving(fleet, robot, 2.013, revoked)
     assert isinstance(driven.error, AuthError)
     assert len(driven.arm.holds) == 1
-
-
-_ = (Play, while_driving)

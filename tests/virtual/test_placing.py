@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from seqrt.errors import Gone, RemoteError, Unavailable
+from seqrt.errors import AuthError, Gone, LinkLost, NotFound, RemoteError, Unavailable
 from seqrt.gateway.placing import FixedWorkers, Robot
 from seqrt.gateway.seats import OnFull, Seats
 from seqrt.gateway.sites import RemoteSite
@@ -21,7 +21,8 @@ from seqrt.testing.connected import served
 from seqrt.testing.offload import inline
 from seqrt.testing.policies import Scripted
 from seqrt.testing.transport import LinkTransport
-from seqrt.wire.messages import ActRequest
+from seqrt.wire.leases import LeaseRequest
+from seqrt.wire.messages import ActRequest, Frame, ObserveRequest
 from seqrt.worker.app import app
 
 pytestmark = pytest.mark.anyio
@@ -275,9 +276,49 @@ async def test_only_the_root_key_grants_leases() -> None:
     assert refused.value.code == "forbidden"
 
 
-async def test_an_unknown_lease_is_not_renewed() -> None:
-    from seqrt.wire.leases import LeaseRequest
+async def test_an_episode_belongs_to_the_lease_that_began_it() -> None:
+    async with workers("a") as behind:
+        there, (one, other) = place(behind), robots(2)
+        links = [_link(behind[0].link, "a", (await there.place(robot)).secret) for robot in (one, other)]
+        root = _link(behind[0].link, "a")
+        post = await links[0].prepare(ObserveRequest(episode_id="e", frames=[Frame(seq=0, inputs={"x": 1.0})]))
+        await links[0].observe(post)
+        for stranger in (links[1], root):
+            with pytest.raises(NotFound):
+                await stranger.observe(post)
+            with pytest.raises(NotFound):
+                await stranger.end("e")
+        assert behind[0].host.episodes_of(one.lease) == 1
+        for link in (*links, root):
+            await link.aclose()
 
+
+async def test_a_secret_whose_lease_is_over_is_401_and_says_so() -> None:
+    async with workers("a") as behind:
+        there, (robot,) = place(behind), robots(1)
+        link = _link(behind[0].link, "a", (await there.place(robot)).secret)
+        await link.info()
+        await there.release(robot)
+        with pytest.raises(AuthError) as refused:
+            await link.info()
+        await link.aclose()
+    assert refused.value.details == {"reason": "lease"}
+    assert behind[0].link.statistics().requests_to["/policy"] == 2  # no second try with the same secret
+
+
+async def test_an_unknown_lease_is_not_renewed() -> None:
     async with workers("a") as behind:
         with pytest.raises(Gone):
             await behind[0].site.grant(LeaseRequest(lease="l-1", renew=True))
+
+
+async def test_a_link_that_was_closed_asks_nothing_any_more() -> None:
+    """Nobody would close the connection that it opens."""
+    async with workers("a") as behind:
+        link = _link(behind[0].link, "a")
+        await link.info()
+        await link.aclose()
+        await link.aclose()
+        with pytest.raises(LinkLost):
+            await link.info()
+        assert behind[0].link.statistics().requests == 1
