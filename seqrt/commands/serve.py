@@ -89,8 +89,12 @@ def _serve(options: argparse.Namespace) -> int:
                 metrics_port=options.metrics_port,
             )
 
+    before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)  # the process is ours
-    anyio.run(run)
+    try:
+        anyio.run(run)
+    finally:
+        sys.setswitchinterval(before_s)
     return 0
 
 
