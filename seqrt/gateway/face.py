@@ -20,6 +20,7 @@ from seqrt.observation.codecs import UNDECLARED_PIXELS
 from seqrt.observation.heads import Head, read_head, read_head_of_text
 from seqrt.wire.codec import as_message
 from seqrt.wire.legacy import act_of
+from seqrt.wire.limits import RETRY_S
 from seqrt.wire.messages import ActRequest, ActResponse
 
 IMAGES: Final = 256
@@ -154,7 +155,7 @@ def answer_of(
     """
     chunk = response.action_chunk
     if chunk is None or not chunk.get("steps"):
-        raise remote_error("upstream_error", f"the worker of {model} answered no chunk", retry_after_s=1.0)
+        raise remote_error("upstream_error", f"the worker of {model} answered no chunk", retry_after_s=RETRY_S)
     usage: dict[str, Any] = {"frames_received": len(body.observation.images), **(response.usage or {})}
     if acts_left is not None:
         usage["acts_left"] = acts_left

@@ -11,9 +11,9 @@ import anyio
 from seqrt.errors import Gone, LinkLost, RemoteError, Unavailable, remote_error
 from seqrt.gateway.placing import Placed, Robot, Site
 from seqrt.gateway.seats import Seats, Standing, full
-from seqrt.gateway.upstream import RETRY_S
 from seqrt.watching.logline import line
 from seqrt.wire.leases import LeaseGranted, LeaseRequest
+from seqrt.wire.limits import RETRY_S
 from seqrt.wire.messages import PolicyInfo
 
 logger = logging.getLogger(__name__)

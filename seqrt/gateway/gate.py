@@ -16,6 +16,7 @@ from seqrt.errors import AuthError, remote_error
 from seqrt.gateway.budget import Bucket, filled, spend
 from seqrt.gateway.keys import ANYBODY, Key, Keyring
 from seqrt.gateway.spending import Spending
+from seqrt.wire.limits import RETRY_S
 from seqrt.worker.call import bearer_of
 
 _HINT = "send it as `Authorization: Bearer <key>`; `seqrt keys add` on the gateway's machine makes one"
@@ -92,7 +93,7 @@ class Gate:
     def _hold_at_once(self, key: Key) -> None:
         if key.at_once is not None and self._under_way.get(key.sha256, 0) >= key.at_once:
             raise remote_error(
-                "busy", f"{key.at_once} acts of this key are under way, as many as it may have", retry_after_s=1.0
+                "busy", f"{key.at_once} acts of this key are under way, as many as it may have", retry_after_s=RETRY_S
             )
 
     def _hold_rate(self, key: Key) -> None:
@@ -144,7 +145,7 @@ class Turn:
         if self.key.acts is None:
             return
         if not self._spending.reserve(self.key):
-            raise remote_error("busy", "the last acts of this key's budget are under way", retry_after_s=1.0)
+            raise remote_error("busy", "the last acts of this key's budget are under way", retry_after_s=RETRY_S)
         self._reserved = True
 
     @property

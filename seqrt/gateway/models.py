@@ -10,11 +10,12 @@ import anyio
 
 from seqrt.errors import RemoteError, remote_error
 from seqrt.gateway.placing import Place
-from seqrt.gateway.upstream import RETRY_S, is_worth_another, told_of
+from seqrt.gateway.upstream import is_worth_another, told_of
 from seqrt.gateway.worker import Worker
 from seqrt.link.border import Link
 from seqrt.link.redeclared import redeclared
 from seqrt.watching.logline import line
+from seqrt.wire.limits import RETRY_S
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,7 @@ from typing import Final
 from seqrt.errors import AuthError as KeyRefused
 from seqrt.errors import LinkLost, NotFound, PermissionDenied, RemoteError, Unavailable, remote_error
 from seqrt.link.border import ACT_LOST
-
-RETRY_S: Final = 1.0
+from seqrt.wire.limits import RETRY_S
 
 _ASK_LOG: Final = "the gateway's log says which and why"
 

@@ -22,9 +22,8 @@ from seqrt.policies.session import Session, frames_missing
 from seqrt.policies.turns import dry_in_s
 from seqrt.watching.passage import Passage
 from seqrt.wire.codec import encode, require_one_of
+from seqrt.wire.limits import RETRY_S
 from seqrt.wire.messages import ActRequest, ActResponse, AskPlan, Frame
-
-_RETRY_S = 1.0
 
 
 class Acts:
@@ -76,7 +75,7 @@ class Acts:
                 return answer
             # It was refused before infer: the id is free, and this request takes its place.
         if self.count >= self._limits.acts:
-            raise remote_error("busy", f"{self.count} acts are waiting", retry_after_s=_RETRY_S)
+            raise remote_error("busy", f"{self.count} acts are waiting", retry_after_s=RETRY_S)
         record = self._answers.open(owner, episode, request_id, fingerprint, self._clock())
         self.count += 1
         try:
@@ -116,7 +115,7 @@ class Acts:
         session, step = await self._enter(request, record.owner, until)
         dry_at = record.since + dry_in_s(request.plan, first=bool(session.id) and session.taken < 0)
         if session.acts >= self._limits.acts_an_episode:
-            raise remote_error("busy", f"{session.acts} acts of this episode are waiting", retry_after_s=_RETRY_S)
+            raise remote_error("busy", f"{session.acts} acts of this episode are waiting", retry_after_s=RETRY_S)
         session.acts += 1
         try:
             session.on_grid(request.plan.hz if request.plan is not None else None)

@@ -13,9 +13,8 @@ from seqrt.errors import RemoteError, remote_error
 from seqrt.policies.durations import CallDurations
 from seqrt.policies.job import Job
 from seqrt.policies.waitlist import Waitlist
+from seqrt.wire.limits import RETRY_S
 
-RETRY_S: Final = 1.0
-"""When to come again where nothing better is known."""
 _LEAST_RETRY_S: Final = 0.05
 
 

@@ -9,6 +9,7 @@ from seqrt.policies.code import Code
 from seqrt.policies.constructor import Weights, construct, is_constructible
 from seqrt.policies.declaration import Declaration
 from seqrt.policies.lifecycle import Hook
+from seqrt.wire.limits import RETRY_S
 
 
 class Copies:
@@ -72,7 +73,7 @@ class Copies:
             Unavailable: There are as many as there may be.
         """
         if self._make is None or self._made >= self._most:
-            raise remote_error("busy", "every copy of the policy has an episode", retry_after_s=1.0)
+            raise remote_error("busy", "every copy of the policy has an episode", retry_after_s=RETRY_S)
         copy = self._make()
         self._made += 1
         return copy

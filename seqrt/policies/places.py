@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import anyio
 
 from seqrt.errors import RemoteError, remote_error
-
-_RETRY_S = 1.0
+from seqrt.wire.limits import RETRY_S
 
 Key = tuple[str, str]
 """Owner and id of an episode."""
@@ -66,10 +65,10 @@ class Places:
 def no_place(why: str, ahead: int) -> RemoteError:
     """The 429 of a new episode that has so many before it."""
     detail, position = f"the worker begins no further episode: {why}", {"position": ahead + 1}
-    return remote_error("busy", detail, retry_after_s=_RETRY_S, details=position)
+    return remote_error("busy", detail, retry_after_s=RETRY_S, details=position)
 
 
 def draining() -> RemoteError:
     """The 503 of what would be new where nothing new is begun."""
     detail, reason = "the worker is draining and begins no new episodes", {"reason": "draining"}
-    return remote_error("unavailable", detail, retry_after_s=_RETRY_S, details=reason)
+    return remote_error("unavailable", detail, retry_after_s=RETRY_S, details=reason)

@@ -19,12 +19,11 @@ from seqrt.policies.lifecycle import Hook
 from seqrt.policies.limits import HostLimits
 from seqrt.policies.offload import Offload
 from seqrt.policies.sample import Sampled, act_out
+from seqrt.wire.limits import RETRY_S
 
 Stage = Literal[
     "provision_start", "heartbeat", "provision_done", "load_start", "load_done", "ready", "error", "draining"
 ]
-
-_RETRY_S = 1.0
 
 
 class Readiness:
@@ -95,9 +94,9 @@ class Readiness:
         if self.stage in ("ready", "draining"):
             return
         if self.stage == "error":
-            raise remote_error("unavailable", f"the policy failed to load: {self.failure}", retry_after_s=_RETRY_S)
+            raise remote_error("unavailable", f"the policy failed to load: {self.failure}", retry_after_s=RETRY_S)
         raise remote_error(
-            "warming", "the policy is being loaded", retry_after_s=_RETRY_S, details={"stage": self.stage}
+            "warming", "the policy is being loaded", retry_after_s=RETRY_S, details={"stage": self.stage}
         )
 
     async def _load(self) -> None:

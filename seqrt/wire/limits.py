@@ -27,6 +27,9 @@ EPISODE_BYTES: Final = 64 * 2**20
 WORKER_BYTES: Final = 2**30
 """Most bytes a worker holds for all its episodes."""
 
+RETRY_S: Final = 1.0
+"""When whoever was refused should come again, where nothing better is known."""
+
 STREAM_WAIT_S: Final = 10.0
 """How long an act waits for the observations it needs while nothing moves."""
 

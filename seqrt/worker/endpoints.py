@@ -12,6 +12,7 @@ from seqrt.policies.host import Host
 from seqrt.policies.offload import Offload
 from seqrt.wire.codec import decode_body
 from seqrt.wire.leases import LeaseEnd, LeaseRequest
+from seqrt.wire.limits import RETRY_S
 from seqrt.wire.messages import ActTold, EpisodeEnd, Health, ObserveRequest, Running
 from seqrt.worker.bodies import Bodies
 from seqrt.worker.call import Call
@@ -81,7 +82,7 @@ class Endpoints:
             {"error": "the policy failed to load", "draining": "the worker is draining"}.get(
                 stage, "the policy is being loaded"
             ),
-            retry_after_s=1.0,
+            retry_after_s=RETRY_S,
             details={"stage": stage},
         )
 

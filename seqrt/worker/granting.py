@@ -12,9 +12,9 @@ import anyio
 from seqrt.errors import remote_error
 from seqrt.policies.host import Host
 from seqrt.wire.leases import LeaseGranted, LeaseRequest
+from seqrt.wire.limits import RETRY_S
 from seqrt.worker.leases import Full, Leases
 
-_RETRY_S: Final = 1.0
 _LEAST_S: Final = 1.0
 _MOST_S: Final = 30.0
 """Leases that are over are looked for so often, least and most: one granted meanwhile may be a short one."""
@@ -73,7 +73,7 @@ class Granting:
             raise remote_error(
                 "busy",
                 f"{self._leases.most} robot(s) have a lease of this worker, and there is no room for more",
-                retry_after_s=_RETRY_S,
+                retry_after_s=RETRY_S,
                 details={"reason": "full", "most": self._leases.most},
             ) from None
         return LeaseGranted(
@@ -101,7 +101,7 @@ class Granting:
             raise remote_error("unavailable", "the worker is draining and takes no new robots", details=details)
         if stage == "error":
             raise remote_error("unavailable", f"the policy failed to load: {self._host.failure}", details=details)
-        raise remote_error("warming", "the policy is being loaded", retry_after_s=_RETRY_S, details=details)
+        raise remote_error("warming", "the policy is being loaded", retry_after_s=RETRY_S, details=details)
 
     async def end(self, lease: str) -> None:
         """A lease is over, and so are its episodes; nothing happens where there is none."""

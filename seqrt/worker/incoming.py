@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 
 from seqrt.errors import remote_error
+from seqrt.wire.limits import RETRY_S
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -40,7 +41,7 @@ class Inflow:
             Unavailable: There is none (429).
         """
         if self._bytes + count > self._most:
-            raise remote_error("busy", "too many bodies are being read", retry_after_s=1.0)
+            raise remote_error("busy", "too many bodies are being read", retry_after_s=RETRY_S)
         self._bytes += count
 
     def give(self, count: int) -> None:
