@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import ssl
 from typing import Final
 
@@ -12,30 +10,10 @@ import anyio.to_thread
 import certifi
 
 from seqrt.errors import CertificateRefused
+from seqrt.wire.fingerprint import PRINTED, fingerprint_of, parse_fingerprint
 
 ALPN: Final = ("h2", "http/1.1")
 """What is offered, in this order; the other end chooses."""
-
-_PRINTED: Final = "the line that `seqrt serve --tls` prints on the worker's console holds it"
-
-
-def parse_fingerprint(text: str) -> str:
-    """A sha256 fingerprint as 64 lower-case hex digits; colons and capitals are taken.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    digits = text.strip().replace(":", "").lower() if isinstance(text, str) else ""
-    if not re.fullmatch("[0-9a-f]{64}", digits):
-        raise ValueError(
-            f"fingerprint={text!r} is no sha256 of a certificate: 64 hex digits, colons allowed; {_PRINTED}"
-        )
-    return digits
-
-
-def fingerprint_of(certificate: bytes) -> str:
-    """The sha256 of a certificate in DER, 64 hex digits."""
-    return hashlib.sha256(certificate).hexdigest()
 
 
 class Trust:
@@ -85,7 +63,7 @@ class Trust:
         return CertificateRefused(
             f"nobody this machine trusts vouches for the certificate there: {error.verify_message}",
             host=place,
-            hint=f'if the worker is yours, pin its certificate: connect(..., fingerprint="..."); {_PRINTED}',
+            hint=f'if the worker is yours, pin its certificate: connect(..., fingerprint="..."); {PRINTED}',
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import ipaddress
 import logging
 import os
@@ -22,6 +21,7 @@ from anyio.streams.tls import TLSStream
 
 from seqrt.errors import CertificateUnusable, ExtraMissing
 from seqrt.watching.logline import line
+from seqrt.wire.fingerprint import fingerprint_of
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Certificate:
             found = _BLOCK.search(self.path.read_text(encoding="ascii", errors="replace"))
             if found is None:
                 raise ValueError("it holds no certificate in PEM")
-            return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found[0])).hexdigest()
+            return fingerprint_of(ssl.PEM_cert_to_DER_cert(found[0]))
 
     def context(self) -> ssl.SSLContext:
         """For a server that speaks HTTP/2 and HTTP/1.1.
