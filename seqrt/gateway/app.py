@@ -7,8 +7,8 @@ What comes in is refused in the contract's order: the key (401, 402, then 429), 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, MutableMapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import anyio
 from starlette.applications import Starlette
@@ -21,10 +21,10 @@ from seqrt.gateway.acting import act
 from seqrt.gateway.asked import Asked, Gateway, Respond
 from seqrt.gateway.listing import health, models
 from seqrt.gateway.warming import warming
-from seqrt.worker.answers import Answer, Send, refusal
+from seqrt.worker.answers import Answer, refusal
+from seqrt.worker.asgi import Receive, Scope, Send
 from seqrt.worker.call import Call, unrouted
 from seqrt.worker.hiding import hidden
-from seqrt.worker.incoming import Receive
 from seqrt.worker.lifetime import Lifetime
 from seqrt.worker.requestlog import RequestLog
 
@@ -68,7 +68,7 @@ class _Endpoint:
     def __init__(self, gateway: Gateway, respond: Respond, lifetime: Lifetime) -> None:
         self._gateway, self._respond, self._lifetime = gateway, respond, lifetime
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with anyio.create_task_group() as aside:
             call = Asked(scope, receive, aside)
             answered = await self._watched(call)

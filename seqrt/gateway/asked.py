@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 
 import anyio
@@ -16,9 +16,9 @@ from seqrt.watching.passage import Watch
 from seqrt.wire.headers import FRAMES, JSON, MSGPACK, media_type
 from seqrt.wire.limits import BODY_BYTES, INLINE_BYTES
 from seqrt.worker.answers import form
+from seqrt.worker.asgi import Receive, Scope
 from seqrt.worker.bodies import Bodies
 from seqrt.worker.call import Call
-from seqrt.worker.incoming import Receive
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Asked(Call):
         origin: Where it was asked, as the client knows it: ``http://gpu:8080``.
     """
 
-    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, aside: anyio.abc.TaskGroup) -> None:
+    def __init__(self, scope: Scope, receive: Receive, aside: anyio.abc.TaskGroup) -> None:
         super().__init__(scope, receive)
         media = media_type(self.content_type)
         # Whatever else it is called: `curl -d` says that the JSON it sends is a form.

@@ -27,8 +27,8 @@ from seqrt.gateway.sites import RemoteSite
 from seqrt.gateway.spending import Spending, beside, flush, kept
 from seqrt.gateway.workers import link_to
 from seqrt.policies.offload import in_thread
+from seqrt.worker.asgi import App
 from seqrt.worker.bound import Bound
-from seqrt.worker.connection import App
 from seqrt.worker.listening import GRACE_S, listening, listening_here
 from seqrt.worker.metrics import measure_lag, metrics_app
 from seqrt.worker.saying import to_stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from seqrt.gateway.server import Keyed, keyed
 from seqrt.gateway.sites import LocalSite
 from seqrt.link.local import LocalLink
 from seqrt.policies.host import Host
-from seqrt.worker.connection import App
+from seqrt.worker.asgi import App, Receive, Scope, Send
 from seqrt.worker.granting import Granting
 from seqrt.worker.server import Server
 
@@ -57,7 +57,7 @@ class Together:
         self.models.add(Model(full_id(info.model), [LocalLink(host)], info=info, place=place))
         face, gate = app(self._served.gateway), self._served.gateway.gate
 
-        def is_for_the_gateway(scope: MutableMapping[str, Any]) -> bool:
+        def is_for_the_gateway(scope: Scope) -> bool:
             path = scope.get("path", "")
             if path == "/policy" and self._has_keys:
                 # A robot with a key of the file is told that it has to ask for a lease; whoever has the worker's own
@@ -65,11 +65,7 @@ class Together:
                 return gate.knows(Headers(scope=scope))
             return bool(path.startswith("/v1/"))
 
-        async def both(
-            scope: MutableMapping[str, Any],
-            receive: Callable[[], Awaitable[Any]],
-            send: Callable[[Any], Awaitable[None]],
-        ) -> None:
+        async def both(scope: Scope, receive: Receive, send: Send) -> None:
             await (face if is_for_the_gateway(scope) else worker)(scope, receive, send)
 
         return both

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -14,10 +13,10 @@ from seqrt.watching.passage import Passage
 from seqrt.wire.headers import DEADLINE_S, parse_seconds
 from seqrt.wire.legacy import read_act
 from seqrt.wire.messages import ActRequest, ActResponse
-from seqrt.worker.answers import Answer, Send, answer
+from seqrt.worker.answers import Answer, answer
+from seqrt.worker.asgi import Receive, Scope, Send
 from seqrt.worker.call import Call
 from seqrt.worker.entry import Entry
-from seqrt.worker.incoming import Receive
 from seqrt.worker.lifetime import Lifetime
 
 
@@ -36,7 +35,7 @@ class Acting:
     ) -> None:
         self._host, self._entry, self._body, self._lifetime = host, entry, body, lifetime
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         call = Call(scope, receive)
         refused = await self._lifetime.tried(call, self._let_in)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,7 @@ from seqrt.wire.headers import (
     media_type,
     retry_after,
 )
-
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+from seqrt.worker.asgi import Send
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ endpoint does is in `seqrt.worker.endpoints` and `seqrt.worker.acting`, what bec
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -21,14 +21,14 @@ from seqrt.policies.offload import Offload, in_thread
 from seqrt.watching.page import warm
 from seqrt.wire.limits import BODY_BYTES
 from seqrt.worker.acting import Acting
-from seqrt.worker.answers import Answer, Send, refusal
+from seqrt.worker.answers import Answer, refusal
+from seqrt.worker.asgi import Receive, Scope, Send
 from seqrt.worker.bodies import Bodies
 from seqrt.worker.call import Call, unrouted
 from seqrt.worker.endpoints import Endpoints
 from seqrt.worker.entry import Entry
 from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.hiding import hidden
-from seqrt.worker.incoming import Receive
 from seqrt.worker.lifetime import Lifetime
 from seqrt.worker.requestlog import RequestLog
 
@@ -112,7 +112,7 @@ class _Endpoint:
     def __init__(self, respond: Callable[[Call], Awaitable[Any]], entry: Entry | None, lifetime: Lifetime) -> None:
         self._respond, self._entry, self._lifetime = respond, entry, lifetime
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = Call(scope, receive)
         answered = await self._lifetime.tried(call, self._responded)
         self._lifetime.over(call, await self._lifetime.send(call, answered, send))

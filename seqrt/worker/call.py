@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -16,14 +15,15 @@ from starlette.responses import Response
 from seqrt.errors import code_of_status, remote_error
 from seqrt.watching.counts import OK
 from seqrt.wire.headers import REQUEST_ID, request_id, valid_request_id
-from seqrt.worker.answers import Answer, Send, form, refusal, send_answer
-from seqrt.worker.incoming import Incoming, Receive
+from seqrt.worker.answers import Answer, form, refusal, send_answer
+from seqrt.worker.asgi import Receive, Scope, Send
+from seqrt.worker.incoming import Incoming
 
 
 class Call:
     """One request: its headers, its id, whose it is, the form of its answer, how it ended, what its log line says."""
 
-    def __init__(self, scope: MutableMapping[str, Any], receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive) -> None:
         self.headers = Headers(scope=scope)
         self.path: str = scope["path"]
         self.query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -81,5 +81,5 @@ class _Sent(Response):
         self._answered = answered
         self._request_id = request_id
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send_answer(send, self._answered, self._request_id)

@@ -19,6 +19,7 @@ from hypercorn.events import Closed, RawData, Updated
 from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
 
 from seqrt.watching.logline import line
+from seqrt.worker.asgi import App
 from seqrt.worker.h2 import WorkerH2
 
 READ_BYTES: Final = 256 * 2**10
@@ -27,7 +28,6 @@ SEND_STALL_S: Final = 60.0
 
 logger = logging.getLogger(__name__)
 
-App = Callable[[Any, Any, Any], Awaitable[None]]
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 

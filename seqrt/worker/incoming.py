@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import anyio
 
 from seqrt.errors import remote_error
 from seqrt.wire.limits import RETRY_S
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+from seqrt.worker.asgi import Receive
 
 BODY_STALL_S: Final = 30.0
 """A body of which nothing arrives for this long is given up."""

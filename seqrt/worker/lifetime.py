@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 
 from seqrt.errors import RemoteError, WireError, remote_error
 from seqrt.watching.counts import LEFT, Requests
-from seqrt.worker.answers import Answer, Send, answer, send_answer
+from seqrt.worker.answers import Answer, answer, send_answer
+from seqrt.worker.asgi import Send
 from seqrt.worker.call import Call
 from seqrt.worker.incoming import Disconnected
 from seqrt.worker.requestlog import NOTHING, RequestLog

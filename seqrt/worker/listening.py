@@ -16,7 +16,8 @@ from hypercorn.config import Config
 
 from seqrt.watching.logline import line
 from seqrt.watching.seldom import Seldom
-from seqrt.worker.connection import App, Connection, Context
+from seqrt.worker.asgi import App
+from seqrt.worker.connection import Connection, Context
 from seqrt.worker.h2 import FRAME_BYTES
 from seqrt.worker.tls import secured
 

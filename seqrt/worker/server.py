@@ -17,8 +17,8 @@ from seqrt.policies.limits import HostLimits
 from seqrt.policies.loading import load
 from seqrt.policies.offload import in_thread
 from seqrt.worker.app import app as worker_app
+from seqrt.worker.asgi import App
 from seqrt.worker.bound import Bound
-from seqrt.worker.connection import App
 from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.leaving import stop_when_told
 from seqrt.worker.listening import GRACE_S, listening, listening_here
