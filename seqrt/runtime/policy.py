@@ -25,7 +25,7 @@ from seqrt.runtime.episode import Episode
 from seqrt.runtime.options import Limits, Play
 from seqrt.runtime.producer import first_observation
 from seqrt.runtime.robot import gather
-from seqrt.runtime.run import Place, Run
+from seqrt.runtime.run import Run, Setting
 from seqrt.runtime.stepping import Params, Stepping
 from seqrt.runtime.telling import Record
 from seqrt.runtime.waiting import WaitStatistics
@@ -172,17 +172,17 @@ class Policy:
         hz = self._declared.rate_hz(self._control_hz)
         stretch = isinstance(play.late, Stretch)
         check_playable(self._declared.actions, hz=hz, substeps=play.substeps, stretch=stretch)
-        place = Place(self._link, self._declared, hz, self._timeout_s, self._offload, self._begins_anew)
+        setting = Setting(self._link, self._declared, hz, self._timeout_s, self._offload, self._begins_anew)
         with self._driving():
             await self._make_room()
-            return await self._driven(place, wanted)
+            return await self._driven(setting, wanted)
 
-    async def _driven(self, place: Place, wanted: Wanted) -> RunOutcome:
+    async def _driven(self, setting: Setting, wanted: Wanted) -> RunOutcome:
         """Take the first observation, then run; `interrupt` and `pause` are heard from the beginning."""
         self.control = control = Control()
         began_at = anyio.current_time()
         try:
-            first = await first_observation(wanted.callbacks, self._declared, 1 / place.hz, control)
+            first = await first_observation(wanted.callbacks, self._declared, 1 / setting.hz, control)
             if first is None:
                 self.last_outcome = RunOutcome(0, 0, anyio.current_time() - began_at, "interrupted")
                 return self.last_outcome
@@ -195,7 +195,7 @@ class Policy:
                 # Encoded once for nothing: what is wrong with its pictures is said before anything moves.
                 await self._offload(partial(encode_cameras, first.observation, declared.observations))
             episode = self._episode or self._new_episode(of_one_run=True)
-            self._run = Run(place, wanted, episode, control, first, near)
+            self._run = Run(setting, wanted, episode, control, first, near)
             return await self._run.drive()
         finally:
             if self._run is not None:

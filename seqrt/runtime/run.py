@@ -56,7 +56,7 @@ _TOLD = ("reason", "actions", "chunks", "elapsed_s", "underruns", "starved_ticks
 
 
 @dataclass(frozen=True)
-class Place:
+class Setting:
     """Where the run happens: the link, what is served there, the grid's rate, and what becomes of a lost episode."""
 
     link: Link
@@ -77,18 +77,18 @@ class Run:
 
     def __init__(
         self,
-        place: Place,
+        setting: Setting,
         wanted: Wanted,
         episode: Episode,
         control: Control,
         first: First,
         near: FirstStep,
     ) -> None:
-        declared, play, period_s, begun_at = place.declared, wanted.play, 1 / place.hz, first.begun_at
-        self._place, self._episode, self._wanted, self._first = place, episode, wanted, first
+        declared, play, period_s, begun_at = setting.declared, wanted.play, 1 / setting.hz, first.begun_at
+        self._setting, self._episode, self._wanted, self._first = setting, episode, wanted, first
         self._id = secrets.token_hex(8)
         self.control = control
-        self.telling = Telling(begun_at, wanted.record, place.offload, failed=self._failed)
+        self.telling = Telling(begun_at, wanted.record, setting.offload, failed=self._failed)
         schedule = TickSchedule(begun_at, period_s, episode.next_number)
         self._guard = Guard.of(declared.actions, columns=wanted.callbacks.columns)
         self._plan = Plan(play.splice, self._guard, play.seam, declared.actions)
@@ -103,19 +103,19 @@ class Run:
         latencies, out = Latencies(declared.infer_s), Out()
         self._epoch, self._sending = episode.next_epoch(), anyio.CancelScope()
         self._serving = serving = Serving(
-            link=place.link, declared=declared, control=self.control, telling=self.telling,
-            trouble=self._trouble, limits=wanted.limits, link_timeout_s=place.timeout_s, plan=self._plan,
+            link=setting.link, declared=declared, control=self.control, telling=self.telling,
+            trouble=self._trouble, limits=wanted.limits, link_timeout_s=setting.timeout_s, plan=self._plan,
             out=out, lost_episode=self._lost_episode, is_over=lambda uplink: uplink is not episode.uplink,
         )  # fmt: skip
         self._receiver = Receiver(
             plan=self._plan, player=self._player, guard=self._guard, moments=self._moments, schedule=schedule,
             declared=declared, callbacks=wanted.callbacks, serving=serving, control=self.control,
             telling=self.telling, latencies=latencies, trouble=self._trouble, epoch=self._epoch, out=out,
-            lag=lag_in_force(play.late, place.hz), staleness=staleness,
+            lag=lag_in_force(play.late, setting.hz), staleness=staleness,
         )  # fmt: skip
         stalling = Stalling(
             wanted.limits, declared.space, period_s, trouble=self._trouble, moments=self._moments,
-            host=lambda: place.link.host,
+            host=lambda: setting.link.host,
         )  # fmt: skip
         self._actuator = Actuator(
             plan=self._plan, player=self._player, guard=lambda: self._receiver.guard, schedule=schedule,
@@ -126,7 +126,7 @@ class Run:
         )  # fmt: skip
         self._requester = Requester(
             serving=serving, receiver=self._receiver, episode=episode, plan=self._plan, declared=declared,
-            control=self.control, telling=self.telling, latencies=latencies, hz=place.hz,
+            control=self.control, telling=self.telling, latencies=latencies, hz=setting.hz,
             play=replace(play, fresh_s=fresh_within(play.fresh_s, wanted.limits.max_age_s)),
             session=self._id, rows_wanted=lambda: self._actuator.rows_wanted, params=wanted.params, out=out,
             seed=play.seed if play.seed is not None or not declared.takes_seed else episode.seed,
@@ -198,11 +198,11 @@ class Run:
 
     async def _all(self) -> None:
         """All that runs, until the robot holds. Never raises."""
-        declared = self._place.declared
+        declared = self._setting.declared
         self.telling.tell(
             ev.RunStarted(
-                at_s=0.0, run=self._id, hz=self._place.hz, first_step=self._episode.next_number,
-                model=declared.model, host=self._place.link.host, space=declared.space,
+                at_s=0.0, run=self._id, hz=self._setting.hz, first_step=self._episode.next_number,
+                model=declared.model, host=self._setting.link.host, space=declared.space,
                 dry=self._wanted.callbacks.act is None, substeps=self._wanted.play.substeps,
                 parts=self._wanted.callbacks.part_columns(declared.actions),
             )
@@ -229,8 +229,8 @@ class Run:
 
     async def _serve_uplink(self) -> None:
         """Send what the episode has to send, and when another one is begun, what that one has."""
-        horizon = self._place.declared.horizon
-        covers_s = None if horizon is None else horizon / self._place.hz
+        horizon = self._setting.declared.horizon
+        covers_s = None if horizon is None else horizon / self._setting.hz
         while self.control.cause is None:
             uplink = self._episode.uplink
             try:
@@ -242,7 +242,7 @@ class Run:
     def moved(self, before: str, host: str) -> None:
         """Another worker is asked from now on: it is sent what waiting acts read, or a new episode is begun there."""
         self.telling.tell(ev.WorkerChanged(at_s=self.telling.at_s(), before=before, host=host))
-        if self._place.declared.stateful and self._episode.uplink.begun and self._place.begins_anew:
+        if self._setting.declared.stateful and self._episode.uplink.begun and self._setting.begins_anew:
             self._begin_anew(before, "its worker is lost, and with it the policy's state")
         else:
             self._episode.uplink.move()
@@ -251,7 +251,7 @@ class Run:
         """The worker no longer has an episode: the run ends with it, or goes on in a new one."""
         if uplink is not self._episode.uplink:
             return
-        if not self._place.begins_anew or self._episode.restarts >= IN_A_ROW:
+        if not self._setting.begins_anew or self._episode.restarts >= IN_A_ROW:
             self._failed(explained(error))
         else:
             self._begin_anew(error.host, error.detail)
@@ -277,7 +277,7 @@ class Run:
         self._sending.cancel()
 
     async def _tend_link(self) -> None:
-        await self._place.link.tend(self._serving.hear)
+        await self._setting.link.tend(self._serving.hear)
 
     async def _guarded(self, task: Callable[[], Awaitable[None]]) -> None:
         """Run one task of the group; its failure is a word to stop, not the end of the others."""
