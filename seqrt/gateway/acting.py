@@ -13,6 +13,7 @@ from seqrt.wire import codec
 from seqrt.wire.headers import DEADLINE_S, parse_seconds
 from seqrt.wire.messages import ActRequest, ActResponse
 from seqrt.worker.answers import Answer, answer
+from seqrt.worker.patience import in_time
 
 
 async def act(gateway: Gateway, call: Asked) -> Answer:
@@ -69,25 +70,10 @@ async def _answered(call: Asked, model: Model, request: ActRequest) -> ActRespon
         RemoteError: As the robot is to be told.
     """
     patience_s = model.patience_s(parse_seconds(call.headers.get(DEADLINE_S)))
-    done = anyio.Event()
-    came: list[ActResponse | Exception] = []
-
-    async def ask() -> None:
-        try:
-            came.append(await model.act(request, call.id, patience_s))
-        except Exception as raised:
-            came.append(raised)
-        finally:
-            done.set()
-
-    call.aside.start_soon(ask)
-    with anyio.move_on_after(patience_s):
-        await done.wait()
-    if not came:
+    answered = await in_time(call.aside, lambda: model.act(request, call.id, patience_s), patience_s)
+    if answered is None:
         raise _overdue(patience_s)
-    if isinstance(came[0], Exception):
-        raise came[0]
-    return came[0]
+    return answered
 
 
 def _overdue(patience_s: float) -> RemoteError:

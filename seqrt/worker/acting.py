@@ -18,6 +18,7 @@ from seqrt.worker.asgi import Receive, Scope, Send
 from seqrt.worker.call import Call
 from seqrt.worker.entry import Entry
 from seqrt.worker.lifetime import Lifetime
+from seqrt.worker.patience import in_time
 
 
 class Acting:
@@ -65,28 +66,21 @@ class Acting:
 
     async def _served(self, call: Call, request: ActRequest, passage: Passage, send: Send) -> int:
         """Answer when the act is served, or when its time is over; it runs on then and its answer is kept."""
-        done = anyio.Event()
-        answered: Answer | None = None
-
-        async def serve() -> None:
-            nonlocal answered
-            try:
-                response = await self._act(call, request, passage)
-                passage.enter("answer")
-                answered = answer(response, call.media)
-                self._say(call, request, response, passage)
-            except Exception as raised:
-                answered = self._lifetime.refused(call, raised)
-            finally:
-                done.set()
-
         patience_s = self._host.patience_s(parse_seconds(call.headers.get(DEADLINE_S)))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serve)
-            with anyio.move_on_after(patience_s):
-                await done.wait()
+            answered = await in_time(tasks, lambda: self._answered(call, request, passage), patience_s)
             sent = await self._lifetime.send(call, answered or self._overdue(call, patience_s), send)
         return sent
+
+    async def _answered(self, call: Call, request: ActRequest, passage: Passage) -> Answer:
+        try:
+            response = await self._act(call, request, passage)
+            passage.enter("answer")
+            answered = answer(response, call.media)
+            self._say(call, request, response, passage)
+        except Exception as raised:
+            return self._lifetime.refused(call, raised)
+        return answered
 
     async def _act(self, call: Call, request: ActRequest, passage: Passage) -> ActResponse:
         return await self._host.act(
