@@ -10,7 +10,7 @@ import anyio
 
 from seqrt.errors import RemoteError, SeqrtError, remote_error
 from seqrt.gateway.placing import Place
-from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of
+from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of, told_operator
 from seqrt.link.border import Link
 from seqrt.link.redeclared import redeclared
 from seqrt.watching.logline import line
@@ -56,13 +56,13 @@ class Seat:
         try:
             self.info = await self.link.info()
         except SeqrtError as error:
-            self.say(str(error))
+            self.say(told_operator(error))
 
     def say(self, why: str) -> None:
         """Log why it cannot be asked, unless that was said the last time."""
         if self.said != why:
             self.said = why
-            _log.warning("%s", line("worker.unreached", None, host=self.link.host, error=why))
+            _log.warning("%s", line("worker.unreached", None, host=self.link.host).saying(why))
 
     async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
         """One act; asked again where the worker may not have heard of it.
@@ -161,7 +161,7 @@ class Model:
             except RemoteError as error:
                 told = told_of(error, self.id)
                 if told is not error:
-                    _log.warning("%s", line("act.lost", request_id, host=seat.link.host, error=error))
+                    _log.warning("%s", line("act.lost", request_id, host=seat.link.host).saying(told_operator(error)))
                 failure = told
                 if not is_worth_another(error) or anyio.current_time() >= until:
                     break

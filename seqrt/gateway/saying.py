@@ -64,6 +64,6 @@ def introduction(place: Place, models: list[Model], gate: Gate) -> Iterator[str]
 def _told(model: Model, seat: Seat) -> str:
     where = f"{model.id.rpartition('/')[2]} at {seat.link.host}"
     if seat.info is None:
-        return f"{where}: not there yet, asked on: {seat.said or 'no answer so far'}"
+        return f"{where}: not serving yet, asked again until it does: {seat.said or 'no answer so far'}"
     robots = ", ".join(seat.info.embodiments)
     return f"{where}: {f'drives {robots}' if robots else 'for seqrt.connect alone, it declares no robot-arm contract'}"

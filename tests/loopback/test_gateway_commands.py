@@ -34,6 +34,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("SEQRT_API_KEY", "SEQUENCES_API_KEY", "SEQUENCES_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SET", "the-workers-key")
 
 
 def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -92,6 +93,11 @@ def test_keys_are_listed_with_what_they_spent_and_revoked_by_name(capsys: pytest
         (["gateway", "--worker", "a=http://gpu:8080", "--keys", "nothing"], 2, "seqrt keys add"),
         (["gateway", "--worker", "a=http://gpu:8080", "--keys", "bad"], 2, "bad, line 1"),
         (["gateway", "--worker", "a=http://gpu:8080", "--secret-env", "NOT_SET"], 2, "NOT_SET is empty"),
+        (
+            ["gateway", "--worker", "a=http://gpu:8080", "--secret-env", "SET"],
+            2,
+            "or --insecure",
+        ),
         (["gateway", "--worker", "a=http://gpu:8080", "--tls-key", "k"], 2, "--tls-cert"),
         (["serve", "m:P", "--keys", "keys"], 2, "--gateway"),
         (["serve", "m:P", "--gateway", "--keys", "nothing"], 2, "seqrt keys add"),

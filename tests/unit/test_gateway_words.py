@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from seqrt.errors import CertificateRefused, RemoteError, remote_error
 from seqrt.gateway.gate import Gate
 from seqrt.gateway.models import Model, full_id
 from seqrt.gateway.saying import robots_line
 from seqrt.gateway.spending import Spending
+from seqrt.gateway.upstream import told_operator
 from seqrt.link.local import LocalLink
 from seqrt.policies.host import Host
 from seqrt.testing import inline
@@ -55,3 +57,18 @@ def test_a_line_for_sequence_ai_is_told_where_it_would_work(
     assert said.startswith('on the robot: seqrt.connect(model="arm", base_url="http')
     assert ("sequence_ai" in said) == (told is not None)
     assert told is None or told in said
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (remote_error("unauthenticated", "this is not the worker's key", hint="connect(api_key=...)"), "--secret-env"),
+        (CertificateRefused("another one", host="gpu:1", hint="connect(fingerprint=...)"), "MODEL=URL#FINGERPRINT"),
+        (remote_error("unavailable", "connection refused", hint="is it there?"), "is it there?"),
+    ],
+)
+def test_an_operator_is_told_what_to_do_at_the_gateway_and_not_at_a_robot(error: RemoteError, told: str) -> None:
+    said = told_operator(error)
+    assert error.detail in said
+    assert told in said
+    assert "connect(" not in said
