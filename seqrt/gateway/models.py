@@ -22,6 +22,8 @@ PREFIX: Final = "accounts/sequences/models/"
 
 _TRY_S: Final = 1.0
 """How often a worker that has not said yet what it serves is asked."""
+_NAMED: Final = 10
+"""As many models are named to whoever asks for one that is not there."""
 _TIMES: Final = 3
 """How often one worker is asked for one act, under one id."""
 
@@ -237,11 +239,17 @@ class Models:
         if found is None:
             raise remote_error(
                 "not_found",
-                f"there is no model {name!r:.200} here",
-                hint="GET /v1/models lists those there are",
+                f"there is no model {name!r:.200} here; {self._told()}",
+                hint="GET /v1/models says more of them",
                 details={"model": full_id(name)[:200]},
             )
         return found
+
+    def _told(self) -> str:
+        """Which there are, for whoever asked for another: no secret, ``GET /v1/models`` says it without a key."""
+        names = [model.id.removeprefix(PREFIX) for model in self.all()]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"there is {', '.join(names[:_NAMED]) or 'none yet'}{more}"
 
 
 def listed(model: Model) -> dict[str, Any]:
