@@ -92,6 +92,7 @@ def _serve(options: argparse.Namespace) -> int:
                 metrics_port=options.metrics_port,
             )
 
+    before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)  # the process is ours
     try:
         anyio.run(run)
@@ -102,6 +103,8 @@ def _serve(options: argparse.Namespace) -> int:
         print(f"seqrt: {options.policy} cannot be served, its own code raised:", file=sys.stderr)
         traceback.print_exception(type(raised), raised, own)
         return 1
+    finally:
+        sys.setswitchinterval(before_s)
     return 0
 
 

@@ -89,9 +89,11 @@ def test_the_command_hands_the_interpreter_from_the_policy_to_the_loop_within_ha
         [sys.executable, "-m", "seqrt.cli", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        url = url_of(process.stdout.readline())
-        assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [0.0005]
-        process.send_signal(signal.SIGTERM)
+        try:
+            url = url_of(process.stdout.readline())
+            assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [0.0005]
+        finally:
+            process.send_signal(signal.SIGTERM)
 
 
 def url_of(line: str) -> str:
