@@ -10,7 +10,7 @@ import anyio
 
 from seqrt.errors import RemoteError, remote_error
 from seqrt.gateway.placing import Place
-from seqrt.gateway.upstream import is_worth_another, told_of
+from seqrt.gateway.upstream import is_worth_another, told_of, told_operator
 from seqrt.gateway.worker import Worker
 from seqrt.link.border import Link
 from seqrt.link.redeclared import redeclared
@@ -24,6 +24,8 @@ PREFIX: Final = "accounts/sequences/models/"
 
 _TRY_S: Final = 1.0
 """How often a worker that has not said yet what it serves is asked."""
+_NAMED: Final = 10
+"""As many models are named to whoever asks for one that is not there."""
 
 
 def full_id(model: str) -> str:
@@ -106,7 +108,8 @@ class Model:
             except RemoteError as error:
                 told = told_of(error, self.id)
                 if told is not error:
-                    logger.warning("%s", line("act.lost", request_id, host=worker.link.host, error=error))
+                    told_why = told_operator(error)
+                    logger.warning("%s", line("act.lost", request_id, host=worker.link.host).saying(told_why))
                 failure = told
                 if not is_worth_another(error) or anyio.current_time() >= until:
                     break
@@ -182,8 +185,14 @@ class Models:
         if found is None:
             raise remote_error(
                 "not_found",
-                f"there is no model {name!r:.200} here",
-                hint="GET /v1/models lists those there are",
+                f"there is no model {name!r:.200} here; {self._told()}",
+                hint="GET /v1/models says more of them",
                 details={"model": full_id(name)[:200]},
             )
         return found
+
+    def _told(self) -> str:
+        """Which there are, for whoever asked for another: no secret, ``GET /v1/models`` says it without a key."""
+        names = [model.id.removeprefix(PREFIX) for model in self.all()]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"there is {', '.join(names[:_NAMED]) or 'none yet'}{more}"

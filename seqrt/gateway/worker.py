@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 
 from seqrt.errors import RemoteError, SeqrtError
-from seqrt.gateway.upstream import is_to_be_repeated
+from seqrt.gateway.upstream import is_to_be_repeated, told_operator
 from seqrt.link.border import Link
 from seqrt.watching.logline import line
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
@@ -44,13 +44,13 @@ class Worker:
         try:
             self.info = await self.link.info()
         except SeqrtError as error:
-            self.say(str(error))
+            self.say(told_operator(error))
 
     def say(self, why: str) -> None:
         """Log why it cannot be asked, unless that was said the last time."""
         if self.said != why:
             self.said = why
-            logger.warning("%s", line("worker.unreached", None, host=self.link.host, error=why))
+            logger.warning("%s", line("worker.unreached", None, host=self.link.host).saying(why))
 
     async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
         """One act; asked again where the worker may not have heard of it.

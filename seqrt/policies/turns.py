@@ -99,7 +99,7 @@ class Turns(Generic[W]):
         return counts_from + min(max(0.0, place.dry_at - arrived_at), MOST_SLACK_S)
 
     def first(self, waiting: Mapping[W, float]) -> W:
-        """Whose turn it is of those that wait, each with when it is `due`; there has to be one. `order` has it first."""
+        """Whose turn it is of those that wait, each with when it is `due`; there has to be one. First of `order`."""
         soonest = min(waiting.values())
         due_first = {one.place.episode for one, due in waiting.items() if due == soonest}
         # Of several that are due at once it is the episode that is handed in first, whichever of its acts that was.
