@@ -12,12 +12,19 @@ from contextlib import contextmanager
 import anyio
 from starlette.datastructures import Headers
 
-from seqrt.errors import AuthError, remote_error
+from seqrt.errors import remote_error
 from seqrt.gateway.budget import Bucket, filled, spend
 from seqrt.gateway.keys import ANYBODY, Key, Keyring
 from seqrt.gateway.spending import Spending
 
 _HINT = "send it as `Authorization: Bearer <key>`; `seqrt keys add` on the gateway's machine makes one"
+
+
+def brought(headers: Headers) -> bytes:
+    """The secret that a request brings; b"" for none, or for two."""
+    given = headers.getlist("authorization")
+    scheme, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
+    return secret.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
 
 
 class Gate:
@@ -51,20 +58,13 @@ class Gate:
         """
         if self._keyring is None:
             return ANYBODY
-        given = headers.getlist("authorization")
-        scheme, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
-        key = self._keyring.find(secret.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
+        secret = brought(headers)
+        key = self._keyring.find(secret) if secret else None
         if key is None:
-            what = "this gateway asks for a key" if not given else "this key is unknown here, or was revoked"
+            given = "authorization" in headers
+            what = "this key is unknown here, or was revoked" if given else "this gateway asks for a key"
             raise remote_error("unauthenticated", what, hint=_HINT)
         return key
-
-    def knows(self, headers: Headers) -> bool:
-        """Whether a request brings a key that is known here."""
-        try:
-            return self.is_keyed and self.key_of(headers) is not ANYBODY
-        except AuthError:
-            return False
 
     @contextmanager
     def turn(self, headers: Headers) -> Iterator[Turn]:

@@ -14,6 +14,7 @@ from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another,
 from seqrt.link.border import Link
 from seqrt.link.redeclared import redeclared
 from seqrt.watching.logline import line
+from seqrt.watching.seldom import Seldom
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
 
 _log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class Model:
         self.id, self.place = id, place
         self._seats = [Seat(link, info) for link in links]
         self._served = False
+        self._seldom = Seldom()
 
     @property
     def seats(self) -> Sequence[Seat]:
@@ -163,7 +165,7 @@ class Model:
             except RemoteError as error:
                 told = told_of(error, self.id)
                 if told is not error:
-                    _log.warning("%s", line("act.lost", request_id, host=seat.link.host).saying(told_operator(error)))
+                    self._say_lost(seat.link.host, request_id, error)
                 failure = told
                 if not is_worth_another(error) or anyio.current_time() >= until:
                     break
@@ -172,6 +174,13 @@ class Model:
                 return response
         assert failure is not None, "declared() comes first"
         raise failure
+
+    def _say_lost(self, host: str, request_id: str, error: RemoteError) -> None:
+        """At once, and then every ten seconds: each act may go by a worker that is down."""
+        more = self._seldom.due(host, anyio.current_time())
+        if more is not None:
+            said = line("act.lost", request_id, host=host, more=more or None)
+            _log.warning("%s", said.saying(told_operator(error)))
 
     def _hold_to_the_others(self, seat: Seat) -> None:
         """Leave a worker out that serves something else than the first of the others that has said what it does."""
