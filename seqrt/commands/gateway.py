@@ -27,6 +27,7 @@ examples:
                                                         fingerprint its `seqrt serve --tls` prints
 
 A robot names the model: pi05-droid, or accounts/sequences/models/pi05-droid, which is the same.
+`seqrt -v gateway …` says more, `seqrt --log json gateway …` logs one JSON object a line.
 The first Ctrl-C lets acts under way end, the second stops at once.
 """
 

@@ -36,6 +36,7 @@ examples:
   seqrt serve my_policy:MyPolicy --weights actor=a.pt --weights critic=c.pt
   seqrt serve my_policy:MyPolicy --gateway --keys keys  the JSON face on the same port, for keys of that file
 
+`seqrt -v serve …` says more, `seqrt --log json serve …` logs one JSON object a line.
 The first Ctrl-C lets live episodes end, the second stops at once.
 """
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import anyio
 from starlette.datastructures import Headers
 
-from seqrt.errors import AuthError, remote_error
+from seqrt.errors import remote_error
 from seqrt.gateway.budget import Bucket, filled, spend
 from seqrt.gateway.keys import ANYBODY, Key, Keyring
 from seqrt.gateway.spending import Spending
@@ -53,20 +53,13 @@ class Gate:
         """
         if self._keyring is None:
             return ANYBODY
-        brought = bearer_of(headers)
-        key = self._keyring.find(brought) if brought else None
+        secret = bearer_of(headers)
+        key = self._keyring.find(secret) if secret else None
         if key is None:
             given = "authorization" in headers
             what = "this key is unknown here, or was revoked" if given else "this gateway asks for a key"
             raise remote_error("unauthenticated", what, hint=_HINT)
         return key
-
-    def knows(self, headers: Headers) -> bool:
-        """Whether a request brings a key that is known here."""
-        try:
-            return self.is_keyed and self.key_of(headers) is not ANYBODY
-        except AuthError:
-            return False
 
     @contextmanager
     def turn(self, headers: Headers) -> Iterator[Turn]:

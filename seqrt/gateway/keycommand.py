@@ -32,7 +32,10 @@ def keys_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--acts", type=_count, metavar="N", help="acts it is good for (default: any number)")
     add.add_argument("--per-minute", type=_count, metavar="N", help="acts a minute (default: no limit)")
     add.add_argument("--at-once", type=_count, metavar="N", help="acts under way at a time (default: no limit)")
-    _action(actions, "list", "say whose keys there are, and what is left of their acts", _list)
+    listing = _action(actions, "list", "say whose keys there are, and what is left of their acts", _list)
+    listing.add_argument(
+        "--spent", metavar="FILE", type=Path, help="where the gateway counts them, its --spent (default: KEYS.spent)"
+    )
     revoke = _action(actions, "revoke", "take a key out of the file", _revoke)
     revoke.add_argument("name", help="whose it is")
 
@@ -97,7 +100,7 @@ def _list(options: argparse.Namespace) -> int:
     from seqrt.gateway.spending import beside, read_spent
 
     keys = read(options.keys)
-    spent = read_spent(beside(options.keys))
+    spent = read_spent(options.spent or beside(options.keys))
     for key in keys:
         made = spent.get(key.sha256, 0)
         used = f"; {made} of {key.acts} spent" if key.acts is not None else ""

@@ -15,6 +15,7 @@ from seqrt.gateway.worker import Worker
 from seqrt.link.border import Link
 from seqrt.link.redeclared import redeclared
 from seqrt.watching.logline import line
+from seqrt.watching.seldom import Seldom
 from seqrt.wire.limits import RETRY_S
 from seqrt.wire.messages import ActRequest, ActResponse, PolicyInfo
 
@@ -49,6 +50,7 @@ class Model:
         self.id, self.place = id, place
         self._workers = [Worker(link, info) for link in links]
         self._served = False
+        self._seldom = Seldom()
 
     @property
     def workers(self) -> Sequence[Worker]:
@@ -108,8 +110,7 @@ class Model:
             except RemoteError as error:
                 told = told_of(error, self.id)
                 if told is not error:
-                    told_why = told_operator(error)
-                    logger.warning("%s", line("act.lost", request_id, host=worker.link.host).saying(told_why))
+                    self._say_lost(worker.link.host, request_id, error)
                 failure = told
                 if not is_worth_another(error) or anyio.current_time() >= until:
                     break
@@ -118,6 +119,13 @@ class Model:
                 return response
         assert failure is not None, "declared() comes first"
         raise failure
+
+    def _say_lost(self, host: str, request_id: str, error: RemoteError) -> None:
+        """At once, and then every ten seconds: each act may go by a worker that is down."""
+        more = self._seldom.due(host, anyio.current_time())
+        if more is not None:
+            said = line("act.lost", request_id, host=host, more=more or None)
+            logger.warning("%s", said.saying(told_operator(error)))
 
     def _hold_to_the_others(self, worker: Worker) -> None:
         """Leave a worker out that serves something else than the first of the others that has said what it does."""

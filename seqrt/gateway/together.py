@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,7 +22,9 @@ from seqrt.gateway.sites import LocalSite
 from seqrt.link.local import LocalLink
 from seqrt.policies.host import Host
 from seqrt.worker.asgi import App, Receive, Scope, Send
+from seqrt.worker.call import bearer_of
 from seqrt.worker.granting import Granting
+from seqrt.worker.leases import is_lease_secret
 from seqrt.worker.server import Server
 
 HERE: Final = ""
@@ -55,20 +58,24 @@ class Together:
         info = host.info()
         place = FixedWorkers([LocalSite(host, leases, url=HERE, fingerprint=self._fingerprint)])
         self.models.add(Model(full_id(info.model), [LocalLink(host)], info=info, place=place))
-        face, gate = app(self._served.gateway), self._served.gateway.gate
+        face = app(self._served.gateway)
 
         def is_for_the_gateway(scope: Scope) -> bool:
             path = scope.get("path", "")
             if path == "/policy" and self._has_keys:
-                # A robot with a key of the file is told that it has to ask for a lease; whoever has the worker's own
-                # secret, or a lease's, drives it straight away.
-                return gate.knows(Headers(scope=scope))
+                # A robot with a key of the file is told that it has to ask for a lease, and one with none of them what
+                # is wrong; whoever has the worker's own secret, or a lease's, drives it straight away.
+                return not self._is_the_workers(bearer_of(Headers(scope=scope)))
             return bool(path.startswith("/v1/"))
 
         async def both(scope: Scope, receive: Receive, send: Send) -> None:
             await (face if is_for_the_gateway(scope) else worker)(scope, receive, send)
 
         return both
+
+    def _is_the_workers(self, secret: bytes) -> bool:
+        own = (self.secret or "").encode()
+        return is_lease_secret(secret) or (self.secret is not None and hmac.compare_digest(secret, own))
 
     def introduce(self, server: Server, say: Callable[[str], Any]) -> None:
         """Say what the robot's program says to the gateway."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,3 +156,12 @@ def test_a_certificate_that_is_not_there_is_named_before_anything_is_loaded(
 ) -> None:
     assert main(["serve", "told_policy:Unloadable", "--tls-cert", str(tmp_path / "own.pem"), "--port", "0"]) == 2
     assert "own.pem" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("absent", ["starlette", "hypercorn"])
+def test_what_to_install_is_said_where_a_program_or_the_command_serves_without_the_extra(absent: str) -> None:
+    without = f"import sys; sys.modules[{absent!r}] = None; "
+    command = "from seqrt.cli import main; main(['serve', 'nothing:Nothing'])"
+    for program in ("from seqrt.worker import serving", command):
+        ended = subprocess.run([sys.executable, "-c", without + program], capture_output=True, text=True, timeout=60)
+        assert ended.stderr.rstrip().endswith(f"serving a policy needs {absent}: pip install 'seqrt[serve]'")

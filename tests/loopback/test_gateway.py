@@ -189,6 +189,9 @@ async def test_on_one_port_a_key_opens_the_face_and_a_lease_and_not_the_worker_i
             assert (await client.post("/act", json={"inputs": 1}, headers=brought)).status_code == 401
         assert (await client.get("/healthz")).json()["stage"] == "ready"
         assert await drives(url, key) == 4
+        for other, told in ((None, "this gateway asks for a key"), ("seq_nobodys", "unknown here, or was revoked")):
+            with pytest.raises(seqrt.AuthError, match=told):
+                await drives(url, other)
 
 
 async def test_on_one_port_a_workers_secret_opens_both_and_without_one_all_is_open() -> None:

@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from seqrt.cli import main
-from seqrt.gateway.keyfile import KeyFile
+from seqrt.gateway.keyfile import KeyFile, read
+from seqrt.gateway.spending import kept
 
 POLICY = """
 import seqrt
@@ -68,6 +69,11 @@ def test_keys_are_listed_with_what_they_spent_and_revoked_by_name(capsys: pytest
         ["arm-1", "good for every model, 10 acts, 60 acts a minute; 0 of 10 spent"],
         ["arm-2", "good for every model"],
     ]
+    with kept(Path("elsewhere")) as spending:  # as a gateway with --spent elsewhere
+        (key, _) = read(Path("keys"))
+        assert spending.reserve(key)
+        spending.count(key)
+    assert "1 of 10 spent" in run(["keys", "list", "--keys", "keys", "--spent", "elsewhere"], capsys)[1]
     assert run(["keys", "revoke", "arm-1", "--keys", "keys"], capsys)[0] == 0
     assert run(["keys", "list", "--keys", "keys"], capsys)[1].startswith("arm-2")
 

@@ -451,6 +451,17 @@ async def test_an_act_that_may_never_have_arrived_is_asked_again_under_its_id(fa
         assert link.asked == ["r-0123abcd"] * 2
 
 
+async def test_a_worker_that_is_lost_is_said_at_once_and_then_rarely(caplog: pytest.LogCaptureFixture) -> None:
+    async with face(failures=[[lost("connect") for _ in range(7)], []]) as at:
+        for _ in range(6):
+            assert (await at.act()).status_code == 200
+        await anyio.sleep(10.0)
+        assert (await at.act()).status_code == 200
+    said = [record.message for record in caplog.records]
+    assert ["more=5" in line for line in said] == [False, True]
+    assert all("ev=act.lost" in line for line in said)
+
+
 @pytest.mark.parametrize(
     "failure",
     [
