@@ -16,6 +16,7 @@ import anyio
 
 from seqrt.errors import Gone, LinkLost, RemoteError, Unavailable, remote_error
 from seqrt.gateway.seats import ASK_AGAIN_S, Seats, Standing
+from seqrt.link.losing import is_refused
 from seqrt.wire.leases import LeaseGranted, LeaseRequest
 from seqrt.wire.messages import PolicyInfo
 
@@ -95,12 +96,14 @@ class Place(Protocol):
         """
         ...
 
-    async def keep(self, robot: Robot, epoch: int | None = None) -> Placed | None:
+    async def keep(self, robot: Robot, epoch: int | None = None, *, lost: bool = False) -> Placed | None:
         """Renew its lease; it is never moved.
 
         Args:
             robot: Who asks.
             epoch: Of the worker it is at, where it has said so: what it has elsewhere is given back.
+            lost: It does not get there. Where nobody listens there any more the lease is over; a worker that is
+                silent, or that there is no way to, has it still.
 
         Returns:
             None where it has none any more.
@@ -214,13 +217,13 @@ class FixedWorkers:
                 return self._placed(number, granted)
         raise self._refused(robot, standing, refusals)
 
-    async def keep(self, robot: Robot, epoch: int | None = None) -> Placed | None:
+    async def keep(self, robot: Robot, epoch: int | None = None, *, lost: bool = False) -> Placed | None:
         """As `Place.keep`."""
         now = self._clock()
         held = await self._held(robot, now, epoch)
         if held is None:
             return None
-        granted = await self._renewed(held, robot)
+        granted = await self._renewed(held, robot, lost=lost)
         if granted is None:
             self._seats.leave(robot.lease)
             return None
@@ -274,11 +277,16 @@ class FixedWorkers:
         self._seats.sit(robot.lease, held, until=self._clock() + granted.ttl_s, epoch=granted.epoch)
         return self._placed(held, granted)
 
-    async def _renewed(self, number: int, robot: Robot) -> LeaseGranted | None:
+    async def _renewed(self, number: int, robot: Robot, *, lost: bool = False) -> LeaseGranted | None:
+        """Its lease there, renewed; None where there is none: with ``lost``, where there is nobody to have one."""
         try:
             return await self._asked(number, LeaseRequest(lease=robot.lease, ttl_s=self._ttl_s, renew=True))
         except Gone:
             return None
+        except LinkLost as error:
+            if lost and is_refused(error):
+                return None
+            raise
 
     async def _end(self, robot: Robot, numbers: Sequence[int]) -> None:
         """End its leases there, within a moment: they end by themselves too."""

@@ -16,7 +16,7 @@ import anyio
 from msgspec.structs import replace
 
 from seqrt.errors import AuthError, LinkLost, RemoteError, Unavailable
-from seqrt.link.arriving import Found, unreachable
+from seqrt.link.arriving import KNOCK_S, Found, unreachable
 from seqrt.link.border import LEASE, NO_HURRY, NO_LINK, LinkStatistics, M, Moved, Outgoing, Pinged, Urgency
 from seqrt.link.doors import Door, Seat, WorkerLink
 from seqrt.link.gateway import Gateway
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _RENEW_S: Final = 1.0
 """How long a renewal may take that an act waits for."""
+_LOST_S: Final = 0.5
+"""The wait between two questions whether a worker that is lost is there at all."""
 _EARLY_S: Final = 0.05
 """A gateway that said when to ask again is asked so much sooner at the earliest."""
 
@@ -54,6 +56,7 @@ class LeasedDoor(Door):
         self._gateway = gateway
         self._term = Term(asked_at, answer.lease.ttl_s, answer.keepalive.every_s)
         self._is_over = self._was_cut = False
+        self._lost = anyio.Event()
 
     async def ready(self, link: WorkerLink) -> None:
         """The gateway has looked."""
@@ -78,11 +81,27 @@ class LeasedDoor(Door):
             await self._renew(_RENEW_S)
 
     async def tend(self) -> None:
-        """Renew it whenever that is due."""
+        """Renew it whenever that is due; ask after the worker while it is lost."""
         while not self._is_over:
-            await anyio.sleep(max(0.0, self._term.renew_at - anyio.current_time()))
+            with anyio.move_on_after(max(0.0, self._term.renew_at - anyio.current_time())):
+                await self._lost.wait()
+                await self._ask_after_it()
+                continue
             self._was_cut = True
             await self._renew(None)
+
+    def lost(self) -> None:
+        """Have the gateway asked whether the worker is there: where its process is no more, so is the lease."""
+        self._lost.set()
+
+    async def _ask_after_it(self) -> None:
+        asked_at = anyio.current_time()
+        try:
+            self._take(await self._gateway.keep(self.epoch, KNOCK_S, lost=True), asked_at)
+        except RemoteError as error:
+            logger.debug("nobody knows whether %s is there: %s", self.host, error)
+        await anyio.sleep(_LOST_S)
+        self._lost = anyio.Event()
 
     async def _renew(self, within_s: float | None) -> None:
         asked_at = anyio.current_time()

@@ -153,6 +153,40 @@ async def test_a_killed_worker_whose_policy_has_state_ends_the_run_with_hold() -
         assert robot.statistics().host == B
 
 
+@pytest.mark.parametrize("spare", [0, 1])
+async def test_a_killed_worker_whose_policy_has_state_is_waited_for_by_nobody_who_can_ask(spare: int) -> None:
+    """The gateway finds nobody there: the state is lost for certain, whatever the robot would wait out."""
+    async with behind_a_gateway(remembering(), *[remembering()] * spare) as fleet:
+        robot = await fleet.connect(on_lost="stop")
+        driven = await driving(fleet, robot, 2.013, lambda: fleet.workers[0].begin_outage("refused"))
+    assert isinstance(driven.error, Gone)
+    assert driven.error.details["reason"] == "lease"
+    assert len(driven.arm.holds) == 1
+    assert driven.arm.holds[0] - (driven.of(ev.LinkLost)[0].at_s) < 3.0
+
+
+@pytest.mark.parametrize("inside", [None, "silent", "closed"])
+@pytest.mark.parametrize("kind", ["refused", "silent"])
+async def test_a_worker_with_state_that_may_be_there_is_waited_for(kind: Any, inside: Any) -> None:
+    """The gateway gets there, or cannot tell: the robot's own network, or one that parts both from it."""
+    async with behind_a_gateway(remembering(), remembering()) as fleet:
+        robot = await fleet.connect(on_lost="stop")
+
+        async def away() -> None:
+            worker = fleet.workers[0]
+            worker.link.begin_outage(kind)
+            if inside is not None:
+                worker.inside.begin_outage(inside)
+            await anyio.sleep(6.0)
+            worker.end_outage()
+
+        driven = await driving(fleet, robot, 2.013, away)
+    assert driven.error is None
+    assert driven.outcome is not None
+    assert driven.outcome.actions == ROWS
+    assert moved(driven) == []
+
+
 async def test_a_killed_worker_whose_policy_has_state_is_begun_anew_at_the_next() -> None:
     async with behind_a_gateway(remembering(), remembering()) as fleet:
         robot = await fleet.connect(on_lost="restart")

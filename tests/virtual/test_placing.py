@@ -19,6 +19,7 @@ from seqrt.policies.host import Host
 from seqrt.policies.limits import HostLimits
 from seqrt.testing.connected import served
 from seqrt.testing.offload import inline
+from seqrt.testing.outages import Kind
 from seqrt.testing.policies import Scripted
 from seqrt.testing.transport import LinkTransport
 from seqrt.wire.leases import LeaseRequest
@@ -152,6 +153,29 @@ async def test_a_dead_worker_is_passed_over_and_its_robots_go_to_the_other() -> 
             await there.keep(one)  # it may be the gateway alone that does not get there
         assert (await there.place(new)).url == "http://b.test"
         assert (await there.place(one)).url == "http://b.test"
+
+
+async def test_a_robot_that_has_lost_its_worker_loses_its_seat_where_nobody_listens_any_more() -> None:
+    async with workers("a", "b") as behind:
+        there, (one,) = place(behind), robots(1)
+        await there.place(one)
+        behind[0].link.begin_outage("refused")
+        assert await there.keep(one, lost=True) is None
+        assert (await there.place(one)).url == "http://b.test"
+
+
+@pytest.mark.parametrize("kind", ["reset", "closed", "silent", "stalled"])
+async def test_a_robot_that_has_lost_a_worker_that_may_live_keeps_its_seat(kind: Kind) -> None:
+    async with workers("a", "b") as behind:
+        there, (one,) = place(behind), robots(1)
+        had = await there.place(one)
+        behind[0].link.begin_outage(kind)
+        with pytest.raises(Unavailable):
+            await there.keep(one, lost=True)
+        behind[0].link.end_outage()
+        kept = await there.keep(one, lost=True)
+        assert kept is not None
+        assert (kept.url, kept.secret, kept.epoch) == (had.url, had.secret, had.epoch)
 
 
 async def test_a_silent_worker_costs_a_second_and_is_asked_last_for_a_while() -> None:
