@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import anyio
+from msgspec.structs import replace
 
 from seqrt.errors import RemoteError, remote_error
 from seqrt.gateway.asked import Asked, Gateway
-from seqrt.gateway.face import answer_of, check_pictures, read_body, request_of
+from seqrt.gateway.face import ActBody, answer_of, check_pictures, read_body, request_of
+from seqrt.gateway.gate import Turn
+from seqrt.gateway.keys import act_id
 from seqrt.gateway.models import Model, views_of
 from seqrt.wire import codec
 from seqrt.wire.headers import DEADLINE_S, parse_seconds
@@ -22,9 +25,9 @@ async def act(gateway: Gateway, call: Asked) -> Answer:
         RemoteError: 401, 402, 429 of the key; 404, 403 of the model; 400 of what is in it; what the worker said.
     """
     began = anyio.current_time()
-    with gateway.gate.turn(call.headers) as turn:
+    with gateway.gate.turn(call.headers, call.id) as turn:
         raw = await gateway.body(call)
-        body = await gateway.read(len(raw), lambda: read_body(codec.read_body(raw, call.content_type)))
+        body = await gateway.read(len(raw), lambda: _read(raw, call.content_type, turn))
         model = gateway.models.find(body.model)
         call.said = {"key": turn.key.name, "model": model.id}
         turn.must_open(model.id)
@@ -32,9 +35,9 @@ async def act(gateway: Gateway, call: Asked) -> Answer:
         views = views_of(model.declared(), body.robot)
         await gateway.read(len(raw), lambda: check_pictures(body, views))
         turn.reserve()
-        response = await _answered(call, model, request_of(body))
+        response = await _answered(call, model, request_of(body), act_id(turn.key, call.id))
         told = answer_of(
-            response,
+            replace(response, request_id=call.id),
             body,
             model=model.id,
             created=int(gateway.wall()),
@@ -44,6 +47,11 @@ async def act(gateway: Gateway, call: Asked) -> Answer:
         encoded = answer(told, call.media)
         turn.served()  # not before: an answer that cannot travel costs nothing
     return encoded
+
+
+def _read(raw: bytes, content_type: str | None, turn: Turn) -> ActBody:
+    turn.read(raw)
+    return read_body(codec.read_body(raw, content_type))
 
 
 def _must_be_for_this_face(model: Model) -> None:
@@ -61,7 +69,7 @@ def _must_be_for_this_face(model: Model) -> None:
         )
 
 
-async def _answered(call: Asked, model: Model, request: ActRequest) -> ActResponse:
+async def _answered(call: Asked, model: Model, request: ActRequest, act: str) -> ActResponse:
     """The worker's answer, or 504 when its time is over: what runs in a thread of this process runs on then.
 
     Raises:
@@ -73,7 +81,7 @@ async def _answered(call: Asked, model: Model, request: ActRequest) -> ActRespon
 
     async def ask() -> None:
         try:
-            came.append(await model.act(request, call.id, patience_s))
+            came.append(await model.act(request, act, patience_s))
         except Exception as raised:
             came.append(raised)
         finally:

@@ -22,6 +22,8 @@ PREFIX: Final = "accounts/sequences/models/"
 
 _TRY_S: Final = 1.0
 """How often a worker that has not said yet what it serves is asked."""
+_REMEMBERED: Final = 4096
+"""Of so many acts it is known which worker was asked."""
 _TIMES: Final = 3
 """How often one worker is asked for one act, under one id."""
 
@@ -102,6 +104,7 @@ class Model:
         self.id, self.place = id, place
         self._seats = [Seat(link, info) for link in links]
         self._served = False
+        self._asked: dict[str, Seat] = {}  # by the ids of the acts of late
 
     @property
     def seats(self) -> Sequence[Seat]:
@@ -147,15 +150,21 @@ class Model:
     async def act(self, request: ActRequest, request_id: str, deadline_s: float) -> ActResponse:
         """One act, at the worker with the fewest under way; at the next one where that cannot serve it.
 
-        Acts of this face belong to no episode: any worker is as good as another.
+        Acts of this face belong to no episode: any worker is as good as another. One that comes again goes where it
+        went before, to be answered without running twice.
 
         Raises:
             RemoteError: As the robot is to be told.
         """
         until = anyio.current_time() + deadline_s
-        seats = sorted((seat for seat in self._seats if seat.info is not None), key=lambda seat: seat.under_way)
+        before = self._asked.get(request_id)
+        seats = sorted(
+            (seat for seat in self._seats if seat.info is not None),
+            key=lambda seat: (seat is not before, seat.under_way),
+        )
         failure: RemoteError | None = None
         for seat in seats:
+            self._remember(request_id, seat)
             try:
                 response = await seat.act(request, request_id, until)
             except RemoteError as error:
@@ -170,6 +179,12 @@ class Model:
                 return response
         assert failure is not None, "declared() comes first"
         raise failure
+
+    def _remember(self, request_id: str, seat: Seat) -> None:
+        self._asked.pop(request_id, None)
+        self._asked[request_id] = seat
+        if len(self._asked) > _REMEMBERED:
+            del self._asked[next(iter(self._asked))]
 
     def _hold_to_the_others(self, seat: Seat) -> None:
         """Leave a worker out that serves something else than the first of the others that has said what it does."""

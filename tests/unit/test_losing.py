@@ -31,9 +31,7 @@ def lost(*causes: BaseException) -> LinkLost:
     return error
 
 
-@pytest.mark.parametrize(
-    "causes", [[REFUSED], [OSError(), REFUSED], [OSError(), Several(REFUSED, REFUSED)]]
-)
+@pytest.mark.parametrize("causes", [[REFUSED], [OSError(), REFUSED], [OSError(), Several(REFUSED, REFUSED)]])
 def test_nobody_listens_where_every_address_says_so(causes: list[BaseException]) -> None:
     assert is_refused(lost(*causes))
 
