@@ -201,7 +201,10 @@ class FixedWorkers:
     async def place(self, robot: Robot, *, move: bool = False) -> Placed:
         """As `Place.place`."""
         now = self._clock()
-        held = await self._held(robot, now)
+        try:
+            held = await self._held(robot, now)
+        except Unavailable:
+            held = None
         if held is not None and not move:
             kept = await self._kept(robot, held)
             if kept is not None:
@@ -220,7 +223,7 @@ class FixedWorkers:
     async def keep(self, robot: Robot, epoch: int | None = None, *, lost: bool = False) -> Placed | None:
         """As `Place.keep`."""
         now = self._clock()
-        held = await self._held(robot, now, epoch)
+        held = await self._held(robot, now, epoch, lost=lost)
         if held is None:
             return None
         granted = await self._renewed(held, robot, lost=lost)
@@ -243,23 +246,36 @@ class FixedWorkers:
 
     # Where the robot is.
 
-    async def _held(self, robot: Robot, now: float, epoch: int | None = None) -> int | None:
-        """The worker it sits at; None where it sits nowhere."""
+    async def _held(self, robot: Robot, now: float, epoch: int | None = None, *, lost: bool = False) -> int | None:
+        """The worker it sits at; None where it sits nowhere.
+
+        Raises:
+            Unavailable: It may sit where nobody can be asked now.
+        """
         if self._begun_at is None:
             self._begun_at = now
         held = self._seats.of(robot.lease, now, epoch)
-        if held is not None or not self._may_be_from_before(now):
-            return held
-        for number in self._order(now, last=None):  # it may have a lease that a gateway before this one granted
-            if self._down_until[number] > now:
+        if held is None and self._may_be_from_before(now):
+            held = await self._from_before(robot, now, epoch, lost=lost)
+        return held
+
+    async def _from_before(self, robot: Robot, now: float, epoch: int | None, *, lost: bool) -> int | None:
+        """The worker where it has a lease that a gateway before this one granted; as `_held`."""
+        unknown: RemoteError | None = None
+        for number in self._order(now, last=None):
+            if self._down_until[number] > now and not lost:
+                unknown = unknown or remote_error("unavailable", "a worker cannot be asked", retry_after_s=_RETRY_S)
                 continue
             try:
-                granted = await self._renewed(number, robot)
-            except Unavailable:
+                granted = await self._renewed(number, robot, lost=lost)
+            except Unavailable as error:
+                unknown = error
                 continue
             if granted is not None and epoch in (None, granted.epoch):
                 self._seats.sit(robot.lease, number, until=now + granted.ttl_s, epoch=granted.epoch)
                 return number
+        if unknown is not None:
+            raise unknown
         return None
 
     def _may_be_from_before(self, now: float) -> bool:

@@ -244,6 +244,35 @@ async def test_a_gateway_started_anew_finds_the_robots_where_they_are() -> None:
         assert (await place(behind).place(robot)).secret == placed.secret
 
 
+@pytest.mark.parametrize("kind", ["refused", "reset", "silent"])
+async def test_a_gateway_started_anew_that_cannot_ask_a_worker_does_not_take_its_robots_leases_away(kind: Kind) -> None:
+    """The robot's own connection is well, and with it what its policy remembers."""
+    async with workers("a", "b") as behind:
+        (one,) = robots(1)
+        had = await place(behind).place(one)
+        again = place(behind)
+        behind[0].link.begin_outage(kind)
+        for _ in range(2):  # the second time it is known to be down
+            with pytest.raises(Unavailable):
+                await again.keep(one, had.epoch)
+        behind[0].link.end_outage()
+        await anyio.sleep(2.1)
+        kept = await again.keep(one, had.epoch)
+        assert kept is not None
+        assert (kept.url, kept.epoch) == (had.url, had.epoch)
+
+
+async def test_a_gateway_started_anew_knows_that_a_worker_where_nobody_listens_has_no_lease() -> None:
+    async with workers("a", "b") as behind:
+        (one,) = robots(1)
+        had = await place(behind).place(one)
+        again = place(behind)
+        behind[0].link.begin_outage("refused")
+        for _ in range(2):
+            assert await again.keep(one, had.epoch, lost=True) is None
+        assert (await again.place(one)).url == "http://b.test"
+
+
 async def test_a_loading_worker_is_warming_and_takes_no_place_in_line() -> None:
     async with workers("a", started=False) as behind:
         there, (robot,) = place(behind), robots(1)
