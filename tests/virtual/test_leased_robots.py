@@ -329,3 +329,23 @@ async def test_a_key_that_the_gateway_refuses_by_then_ends_the_run_where_another
         driven = await driving(fleet, robot, 2.013, revoked)
     assert isinstance(driven.error, AuthError)
     assert len(driven.arm.holds) == 1
+
+
+async def test_a_key_revoked_in_mid_run_has_its_lease_renewed_no_more_and_drives_until_that_is_over() -> None:
+    async with behind_a_gateway(by_state(), by_state(), ttl_s=3.0) as fleet:
+        robot = await fleet.connect()
+        revoked_at: list[float] = []
+
+        def revoked() -> None:
+            async def refuse(scope: Any, receive: Any, send: Any) -> None:
+                await send({"type": "http.response.start", "status": 401, "headers": []})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+            fleet.gateway.app = refuse
+            revoked_at.append(anyio.current_time())
+
+        driven = await driving(fleet, robot, 1.013, revoked, max_actions=10 * ROWS)
+        lasted_s = anyio.current_time() - revoked_at[0]
+    assert isinstance(driven.error, AuthError)
+    assert len(driven.arm.holds) == 1
+    assert lasted_s < 3.0 + 1.0
