@@ -201,10 +201,7 @@ class FixedWorkers:
     async def place(self, robot: Robot, *, move: bool = False) -> Placed:
         """As `Place.place`."""
         now = self._clock()
-        try:
-            held = await self._held(robot, now)
-        except Unavailable:
-            held = None
+        held = await self._perhaps_held(robot, now)
         if held is not None and not move:
             kept = await self._kept(robot, held)
             if kept is not None:
@@ -223,7 +220,9 @@ class FixedWorkers:
     async def keep(self, robot: Robot, epoch: int | None = None, *, lost: bool = False) -> Placed | None:
         """As `Place.keep`."""
         now = self._clock()
-        held = await self._held(robot, now, epoch, lost=lost)
+        held = self._seats.of(robot.lease, now, epoch)
+        if held is None:
+            held = await self._granted_by_another(robot, now, epoch, lost=lost)
         if held is None:
             return None
         granted = await self._renewed(held, robot, lost=lost)
@@ -237,7 +236,8 @@ class FixedWorkers:
 
     async def release(self, robot: Robot) -> None:
         """As `Place.release`."""
-        await self._end(robot, self._seats.all_of(robot.lease))
+        here = self._seats.all_of(robot.lease)
+        await self._end(robot, here or range(len(self._sites)))  # another gateway may have granted it
         self._seats.leave(robot.lease)
 
     async def position(self, robot: Robot) -> int | None:
@@ -246,21 +246,24 @@ class FixedWorkers:
 
     # Where the robot is.
 
-    async def _held(self, robot: Robot, now: float, epoch: int | None = None, *, lost: bool = False) -> int | None:
-        """The worker it sits at; None where it sits nowhere.
-
-        Raises:
-            Unavailable: It may sit where nobody can be asked now.
-        """
+    async def _perhaps_held(self, robot: Robot, now: float) -> int | None:
+        """The worker it sits at, as far as that can be found out: most that ask here are new, and wait for it."""
         if self._begun_at is None:
             self._begun_at = now
-        held = self._seats.of(robot.lease, now, epoch)
-        if held is None and self._may_be_from_before(now):
-            held = await self._from_before(robot, now, epoch, lost=lost)
-        return held
+        held = self._seats.of(robot.lease, now)
+        if held is not None or not self._may_be_from_before(now):
+            return held
+        try:
+            return await self._granted_by_another(robot, now, None, lost=False)
+        except Unavailable:
+            return None
 
-    async def _from_before(self, robot: Robot, now: float, epoch: int | None, *, lost: bool) -> int | None:
-        """The worker where it has a lease that a gateway before this one granted; as `_held`."""
+    async def _granted_by_another(self, robot: Robot, now: float, epoch: int | None, *, lost: bool) -> int | None:
+        """The worker where it has a lease of a gateway before this one, or beside it; None where it has none.
+
+        Raises:
+            Unavailable: It may have one where nobody can be asked now.
+        """
         unknown: RemoteError | None = None
         for number in self._order(now, last=None):
             if self._down_until[number] > now and not lost:
@@ -280,7 +283,8 @@ class FixedWorkers:
 
     def _may_be_from_before(self, now: float) -> bool:
         idle_s = 300.0 if self._info is None else self._info.timeouts.get("episode_idle", 300.0)
-        return now - (self._begun_at or now) <= (self._ttl_s or idle_s)
+        begun_at = now if self._begun_at is None else self._begun_at
+        return now - begun_at <= (self._ttl_s or idle_s)
 
     async def _kept(self, robot: Robot, held: int) -> Placed | None:
         """The worker it has, where that takes its next episode or has one of it that is live."""

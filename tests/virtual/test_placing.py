@@ -273,6 +273,20 @@ async def test_a_gateway_started_anew_knows_that_a_worker_where_nobody_listens_h
         assert (await again.place(one)).url == "http://b.test"
 
 
+async def test_of_two_gateways_each_renews_what_the_other_granted_however_long_it_has_run() -> None:
+    async with workers("a", "b") as behind:
+        first, second, (one,) = place(behind), place(behind), robots(1)
+        assert await second.keep(one) is None  # it has begun to count
+        await anyio.sleep(1000.0)
+        had = await first.place(one)
+        kept = await second.keep(one, had.epoch)
+        assert kept is not None
+        assert (kept.url, kept.secret, kept.epoch) == (had.url, had.secret, had.epoch)
+        await place(behind).release(one)
+        assert await first.keep(one, had.epoch) is None
+        assert await second.keep(one, had.epoch) is None
+
+
 async def test_a_loading_worker_is_warming_and_takes_no_place_in_line() -> None:
     async with workers("a", started=False) as behind:
         there, (robot,) = place(behind), robots(1)
