@@ -22,6 +22,7 @@ from seqrt.link.doors import Door, Seat, WorkerLink
 from seqrt.link.gateway import Gateway
 from seqrt.link.losing import Trouble
 from seqrt.link.term import Term
+from seqrt.watching.seldom import Seldom
 from seqrt.wire.leases import ConnectAnswer, SeatKept
 from seqrt.wire.messages import ActRequest, ActResponse, ObserveRequest, ObserveResponse, PolicyInfo
 
@@ -57,6 +58,7 @@ class LeasedDoor(Door):
         self._term = Term(asked_at, answer.lease.ttl_s, answer.keepalive.every_s)
         self._is_over = self._was_cut = False
         self._lost = anyio.Event()
+        self._seldom = Seldom()
 
     async def ready(self, link: WorkerLink) -> None:
         """The gateway has looked."""
@@ -82,7 +84,7 @@ class LeasedDoor(Door):
 
     async def tend(self) -> None:
         """Renew it whenever that is due; ask after the worker while it is lost."""
-        while not self._is_over:
+        while self.over() is None:
             with anyio.move_on_after(max(0.0, self._term.renew_at - anyio.current_time())):
                 await self._lost.wait()
                 await self._ask_after_it()
@@ -109,9 +111,16 @@ class LeasedDoor(Door):
             self._take(await self._gateway.keep(self.epoch, within_s), asked_at)
         except RemoteError as error:
             self._term.failed(anyio.current_time())
-            left_s = self._term.until - anyio.current_time()
-            logger.warning("the lease of %s is not renewed (%s): it holds for %.0f s more", self.host, error, left_s)
+            self._say(error)
         self._was_cut = False
+
+    def _say(self, error: RemoteError) -> None:
+        left_s = max(0.0, self._term.until - anyio.current_time())
+        more = self._seldom.due("", anyio.current_time())
+        if more is not None:
+            again = f", {more} times more since the last line" if more else ""
+            said = "the lease of %s is not renewed (%s)%s: it holds for %.0f s more"
+            logger.warning(said, self.host, error, again, left_s)
 
     def _take(self, kept: SeatKept, asked_at: float) -> None:
         if kept.lease is None or not kept.held or kept.lease.epoch != self.epoch:

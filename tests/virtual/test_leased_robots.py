@@ -95,6 +95,21 @@ async def test_a_gateway_that_is_away_for_a_while_stops_nobody() -> None:
     assert moved(driven) == []
 
 
+async def test_a_gateway_that_stays_away_is_said_now_and_then_and_asked_no_more_once_the_lease_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with behind_a_gateway(remembering(), ttl_s=4.0) as fleet:
+        robot = await fleet.connect()
+        driven = await driving(
+            fleet, robot, 1.013, lambda: fleet.gateway.begin_outage("refused"), max_actions=10 * ROWS
+        )
+        asked = fleet.gateway.statistics().requests_to["/v1/act/keepalive"]
+    assert isinstance(driven.error, Gone)
+    assert "not renewed" in caplog.text
+    assert caplog.text.count("is not renewed") <= 2
+    assert asked > 5
+
+
 async def test_a_lease_that_was_over_between_two_runs_is_asked_for_anew_before_the_next() -> None:
     async with behind_a_gateway(by_state(), ttl_s=5.0) as fleet:
         robot = await fleet.connect()
