@@ -6,6 +6,7 @@ import argparse
 import errno
 import logging
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from seqrt.gateway.keycommand import KEYS, keys_arguments
 from seqrt.watching.logs import log_to
 
 _EXTRAS = {"hypercorn": "serve", "starlette": "serve", "rich": "demo", "gym_pusht": "demo", "pymunk": "demo"}
+
+_UNBOUND = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 _STEPS = """\
 where to begin:
@@ -56,9 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+        listens = isinstance(error, socket.gaierror) or error.errno in _UNBOUND
+        if not (listens and error.filename):
             raise
-        print(f"seqrt: cannot listen there: {error.strerror}; choose another --port or --host", file=sys.stderr)
+        where = f"seqrt: cannot listen at {error.filename}: {error.strerror}"
+        print(f"{where}; choose another --host, --port or --metrics-port", file=sys.stderr)
         return 1
     return code
 

@@ -13,6 +13,7 @@ The server has the first core for itself and the load the second; nothing else s
 from __future__ import annotations
 
 import argparse
+import sys
 
 from bench.fleet import hour, leaving, most, overload
 
@@ -54,4 +55,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

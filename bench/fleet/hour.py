@@ -8,12 +8,11 @@ worker is left alone until episodes nobody ended are idle for too long (10 s her
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 
 from bench.fleet.policies import IDLE_S
-from bench.fleet.processes import LOAD_CORE, ROOT, Running, environment, serving
+from bench.fleet.processes import LOAD_CORE, Running, killed, serving, started
 
 EPISODES, QUARTERS, ROBOTS, EPISODE_S = 960, 4, 16, 1.0
 HEAD = (
@@ -36,8 +35,8 @@ def table(episodes: int) -> None:
 def _visits(server: Running, episodes: int) -> str:
     command = [sys.executable, "-m", "bench.fleet.comings", "--url", server.url, "--robots", str(ROBOTS)]
     command += ["--episodes", str(episodes), "--seconds", str(EPISODE_S), "--core", str(LOAD_CORE)]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
-    found = json.loads(done.stdout)
+    with started(command) as load, killed(load):
+        found = json.loads(load.communicate()[0])
     refused = "".join(f", {n} {code}" for code, n in found["codes"].items())
     return f"{found['acts']}, {found['posts']}{refused}"
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
 
-from bench.fleet.processes import LOAD_CORE, ROOT, Running, environment, serving
+from bench.fleet.processes import LOAD_CORE, Running, killed, serving, started
 
 SECRET = "of-the-workers"
 LATER_S = 4.0
@@ -65,6 +65,8 @@ def _happened(
         ]
         seats = [_seats(arguments) for _ in range(processes)]
         for each in seats:
+            stack.enter_context(killed(each))
+        for each in seats:
             _line_of(each)
         time.sleep(LATER_S)
         at = time.monotonic()
@@ -84,7 +86,7 @@ def _happen(what: str, worker: Running) -> None:
 
 def _seats(arguments: list[str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "bench.fleet.seats", "--core", str(LOAD_CORE), *arguments]
-    return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
+    return started(command)
 
 
 def _line_of(process: subprocess.Popen[str]) -> dict[str, Any]:

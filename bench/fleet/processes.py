@@ -77,9 +77,7 @@ class Running:
 def serving(what: str, *arguments: str, core: int = WORKER_CORE, python: str = sys.executable) -> Iterator[Running]:
     """Run a server of `bench.fleet.servers`; it ends with its input."""
     command = [python, "-m", "bench.fleet.servers", what, "--core", str(core), *arguments]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    process = started(command, stdin=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -106,11 +104,11 @@ def loaded(servers: list[Running], robots: int, seconds: float, *arguments: str,
     command = [options.get("python", sys.executable), "-m", module, "--core", str(LOAD_CORE)]
     command += ["--robots", str(robots), "--seconds", str(seconds), *arguments]
     command += ["--url", *[each.url for each in servers]]
-    with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True) as load:
+    spent: list[list[float]] = []
+    held: list[float] = []
+    last: dict[str, Any] = {}
+    with started(command) as load, killed(load):
         assert load.stdout is not None
-        spent: list[list[float]] = []
-        held: list[float] = []
-        last: dict[str, Any] = {}
         for line in load.stdout:
             last = json.loads(line)
             if "counts" in last:
@@ -123,6 +121,19 @@ def loaded(servers: list[Running], robots: int, seconds: float, *arguments: str,
     return last
 
 
-def environment() -> dict[str, str]:
-    """What a process of this folder is started with."""
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+def started(command: list[str], **options: Any) -> subprocess.Popen[str]:
+    """A process of this folder; an interrupt at the terminal is not for it but for whoever started it."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True, **options
+    )
+
+
+@contextmanager
+def killed(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill it when something goes wrong here, an interrupt too."""
+    try:
+        yield
+    except BaseException:
+        process.kill()
+        raise

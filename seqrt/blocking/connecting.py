@@ -5,23 +5,29 @@ Environment and files are read here, once, when a handle is made.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
-import httpx
+from anyio.from_thread import start_blocking_portal
 
 from seqrt.blocking.policy import Policy
 from seqrt.blocking.session import Session
 from seqrt.blocking.types import Model
-from seqrt.errors import AuthError, LinkLost
+from seqrt.errors import AuthError
 from seqrt.link.address import check_key_may_travel, host_port, key_for, one_each, parse, parse_all
+from seqrt.link.http import HttpLink, clients
+from seqrt.link.requests import Asked
 from seqrt.open import connect as connect_async
+from seqrt.policies.offload import in_thread
 from seqrt.runtime.policy import OnLost
 from seqrt.wire.errorbody import error_from
+from seqrt.wire.headers import JSON
 
 Environment = Mapping[str, str]
 
@@ -89,6 +95,7 @@ def models(
     api_key: str | None = None,
     base_url: str | None = None,
     timeout_s: float = 30.0,
+    fingerprint: str | None = None,
 ) -> list[Model]:
     """What a gateway serves; needs no key.
 
@@ -97,9 +104,11 @@ def models(
         api_key: A key to send, where one is needed after all.
         base_url: The gateway; None: ``SEQUENCES_BASE_URL``.
         timeout_s: How long to wait for the answer.
+        fingerprint: The only certificate to take over https, see `seqrt.connect`.
 
     Raises:
         ValueError: No gateway was named, or one that is no URL.
+        CertificateRefused: The certificate there is another one, or nobody vouches for it; nothing was sent.
         LinkLost: Nobody answers there.
         RemoteError: What was answered instead.
     """
@@ -108,19 +117,22 @@ def models(
         raise ValueError(_GIVE_URL)
     url = parse(where)
     check_key_may_travel(url, api_key, insecure=False)
-    headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
-    query = {} if endpoint is None else {"endpoint": endpoint}
+    path = "/v1/models" if endpoint is None else f"/v1/models?endpoint={quote(endpoint, safe='')}"
+    new_client = clients(where, timeout_s=timeout_s, key=lambda: api_key, fingerprint=fingerprint)
+    link = HttpLink(new_client, host=host_port(url), timeout_s=timeout_s, offload=in_thread())
+    with start_blocking_portal() as portal:  # the caller's own thread may run a loop already
+        body = portal.call(_answer, link, path)
     try:
-        answer = httpx.get(where.rstrip("/") + "/v1/models", params=query, headers=headers, timeout=timeout_s)
-    except httpx.HTTPError as error:
-        raise LinkLost(f"no answer: {error}", code="unavailable", host=host_port(url), phase="models") from error
-    refused = partial(error_from, answer.status_code, answer.content, host=host_port(url), phase="models")
-    if not answer.is_success:
-        raise refused(request_id=None, retry_after=answer.headers.get("retry-after"))
-    try:
-        return [_model_of(entry) for entry in answer.json()["data"]]
+        return [_model_of(entry) for entry in json.loads(body)["data"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refused(request_id=None) from error
+        raise error_from(200, body, host=link.host, phase="models", request_id=None) from error
+
+
+async def _answer(link: HttpLink, path: str) -> bytes:
+    try:
+        return await link.ask(Asked("GET", path, "models", media=JSON))
+    finally:
+        await link.aclose()
 
 
 def _model_of(entry: Mapping[str, Any]) -> Model:

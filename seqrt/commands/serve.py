@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from seqrt.commands.arguments import (
@@ -20,6 +22,7 @@ from seqrt.commands.arguments import (
     tls_arguments,
     tls_at_odds,
 )
+from seqrt.errors import SeqrtError
 
 if TYPE_CHECKING:
     from seqrt.gateway.together import Together
@@ -89,9 +92,31 @@ def _serve(options: argparse.Namespace) -> int:
                 metrics_port=options.metrics_port,
             )
 
+    before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)  # the process is ours
-    anyio.run(run)
+    try:
+        anyio.run(run)
+    except Exception as raised:
+        own = _below_ours(raised)
+        if own is None or isinstance(raised, SeqrtError):
+            raise
+        print(f"seqrt: {options.policy} cannot be served, its own code raised:", file=sys.stderr)
+        traceback.print_exception(type(raised), raised, own)
+        return 1
+    finally:
+        sys.setswitchinterval(before_s)
     return 0
+
+
+def _below_ours(raised: BaseException) -> TracebackType | None:
+    """The traceback below the last row of `seqrt.policies`, which calls the policy's code; None where ours raised."""
+    own, here = None, raised.__traceback__
+    while here is not None:
+        module = here.tb_frame.f_globals.get("__name__", "")
+        if module.startswith("seqrt."):
+            own = here.tb_next if module.startswith("seqrt.policies.") else None
+        here = here.tb_next
+    return own
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import anyio
 
 from seqrt.errors import RemoteError, SeqrtError, remote_error
 from seqrt.gateway.placing import Place
-from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of
+from seqrt.gateway.upstream import RETRY_S, is_to_be_repeated, is_worth_another, told_of, told_operator
 from seqrt.link.border import Link
 from seqrt.link.redeclared import redeclared
 from seqrt.watching.logline import line
@@ -24,6 +24,8 @@ _TRY_S: Final = 1.0
 """How often a worker that has not said yet what it serves is asked."""
 _REMEMBERED: Final = 4096
 """Of so many acts it is known which worker was asked."""
+_NAMED: Final = 10
+"""As many models are named to whoever asks for one that is not there."""
 _TIMES: Final = 3
 """How often one worker is asked for one act, under one id."""
 
@@ -58,13 +60,13 @@ class Seat:
         try:
             self.info = await self.link.info()
         except SeqrtError as error:
-            self.say(str(error))
+            self.say(told_operator(error))
 
     def say(self, why: str) -> None:
         """Log why it cannot be asked, unless that was said the last time."""
         if self.said != why:
             self.said = why
-            _log.warning("%s", line("worker.unreached", None, host=self.link.host, error=why))
+            _log.warning("%s", line("worker.unreached", None, host=self.link.host).saying(why))
 
     async def act(self, request: ActRequest, request_id: str, until: float) -> ActResponse:
         """One act; asked again where the worker may not have heard of it.
@@ -170,7 +172,7 @@ class Model:
             except RemoteError as error:
                 told = told_of(error, self.id)
                 if told is not error:
-                    _log.warning("%s", line("act.lost", request_id, host=seat.link.host, error=error))
+                    _log.warning("%s", line("act.lost", request_id, host=seat.link.host).saying(told_operator(error)))
                 failure = told
                 if not is_worth_another(error) or anyio.current_time() >= until:
                     break
@@ -252,11 +254,17 @@ class Models:
         if found is None:
             raise remote_error(
                 "not_found",
-                f"there is no model {name!r:.200} here",
-                hint="GET /v1/models lists those there are",
+                f"there is no model {name!r:.200} here; {self._told()}",
+                hint="GET /v1/models says more of them",
                 details={"model": full_id(name)[:200]},
             )
         return found
+
+    def _told(self) -> str:
+        """Which there are, for whoever asked for another: no secret, ``GET /v1/models`` says it without a key."""
+        names = [model.id.removeprefix(PREFIX) for model in self.all()]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"there is {', '.join(names[:_NAMED]) or 'none yet'}{more}"
 
 
 def listed(model: Model) -> dict[str, Any]:

@@ -16,7 +16,9 @@ import anyio
 
 from seqrt.errors import Gone, LinkLost, RemoteError, Unavailable, remote_error
 from seqrt.gateway.seats import ASK_AGAIN_S, Seats, Standing
+from seqrt.gateway.upstream import told_operator
 from seqrt.link.losing import is_refused
+from seqrt.watching.logline import line
 from seqrt.wire.leases import LeaseGranted, LeaseRequest
 from seqrt.wire.messages import PolicyInfo
 
@@ -343,20 +345,32 @@ class FixedWorkers:
             with anyio.fail_after(ASK_S):
                 granted = await self._sites[number].grant(request)
         except TimeoutError as error:
-            self._down_until[number] = self._clock() + _DOWN_S
+            self._lost(number, f"no answer within {ASK_S:g} s")
             raise remote_error("unavailable", f"a worker did not answer within {ASK_S:g} s") from error
-        except LinkLost:
-            self._down_until[number] = self._clock() + _DOWN_S
+        except LinkLost as error:
+            self._lost(number, error)
             raise
         except (Unavailable, Gone):
             raise
         except RemoteError as error:  # between gateway and worker: none of the robot's doing
-            logger.error("%s grants no lease to this gateway: %s", self._sites[number].url, error)
+            url = self._sites[number].url
+            logger.error("%s", line("lease.refused", None, worker=url).saying(told_operator(error)))
             raise remote_error("upstream_error", "a worker grants no lease to this gateway") from error
-        self._down_until[number] = 0.0
+        self._found(number)
         if self._epochs[number] != granted.epoch:  # it was started anew, and may serve something else by now
             self._epochs[number], self._info = granted.epoch, None
         return granted
+
+    def _lost(self, number: int, why: object) -> None:
+        """Ask it after the others for a while. It is said once, when it is noticed."""
+        if not self._down_until[number]:
+            logger.warning("%s", line("worker.lost", None, worker=self._sites[number].url).saying(str(why)))
+        self._down_until[number] = self._clock() + _DOWN_S
+
+    def _found(self, number: int) -> None:
+        if self._down_until[number]:
+            logger.info("%s", line("worker.found", None, worker=self._sites[number].url))
+        self._down_until[number] = 0.0
 
     def _refused(self, robot: Robot, standing: Standing, refusals: Sequence[RemoteError]) -> RemoteError:
         """Why the robot cannot sit down: all is full, or what there is loads, or nothing is there."""
@@ -395,7 +409,7 @@ class FixedWorkers:
                 if refused is None or not refused.retryable or error.code == "warming":
                     refused = error
             except TimeoutError:
-                self._down_until[number] = self._clock() + _DOWN_S
+                self._lost(number, f"no answer within {ASK_S:g} s")
         if refused is None or isinstance(refused, LinkLost):
             why = "" if refused is None else f": {refused.detail}"
             raise remote_error("unavailable", f"no worker answers{why}", retry_after_s=_RETRY_S)

@@ -76,8 +76,8 @@ class Together:
 
     def introduce(self, server: Server, say: Callable[[str], Any]) -> None:
         """Say what the robot's program says to the gateway."""
-        name = self.models.all()[0].id.rpartition("/")[2]
-        say(f"seqrt: as a gateway at {server.url}/v1; {robots_line(server, name, self._served.gateway.gate)}")
+        (model,) = self.models.all()
+        say(f"seqrt: as a gateway at {server.url}; {robots_line(server, model, self._served.gateway.gate)}")
 
 
 @asynccontextmanager

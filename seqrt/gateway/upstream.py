@@ -9,12 +9,23 @@ from __future__ import annotations
 from typing import Final
 
 from seqrt.errors import AuthError as KeyRefused
-from seqrt.errors import LinkLost, NotFound, PermissionDenied, RemoteError, Unavailable, remote_error
+from seqrt.errors import (
+    CertificateRefused,
+    LinkLost,
+    NotFound,
+    PermissionDenied,
+    RemoteError,
+    SeqrtError,
+    Unavailable,
+    remote_error,
+)
 from seqrt.link.border import ACT_LOST
 
 RETRY_S: Final = 1.0
 
 _ASK_LOG: Final = "the gateway's log says which and why"
+_KEY: Final = "the workers' own key is the gateway's --secret-env: start it with that of `seqrt serve --secret-env`"
+_PIN: Final = "--worker MODEL=URL#FINGERPRINT takes that one; read it off the worker's console, `seqrt serve --tls`"
 
 
 def told_of(error: RemoteError, model: str) -> RemoteError:
@@ -33,6 +44,15 @@ def told_of(error: RemoteError, model: str) -> RemoteError:
     if error.code == "internal":
         return _upstream(f"a worker of {model} failed")
     return error
+
+
+def told_operator(error: SeqrtError) -> str:
+    """Why a worker cannot be asked, with what whoever runs the gateway does about it: links' hints are for robots."""
+    if isinstance(error, CertificateRefused):
+        return str(error.again(hint=_PIN))
+    if isinstance(error, KeyRefused | PermissionDenied):
+        return str(error.again(hint=_KEY))
+    return str(error)
 
 
 def is_worth_another(error: RemoteError) -> bool:

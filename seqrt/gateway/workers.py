@@ -55,7 +55,7 @@ def link_to(url: str, secret: str | None, fingerprint: str | None, insecure: boo
     def key() -> str | None:
         """The key, as it is found now: it may have been changed since."""
         found = key_for(parsed, secret, os.environ)
-        check_key_may_travel(parsed, found, insecure)
+        check_key_may_travel(parsed, found, insecure, how="--insecure (in a program, insecure=True)")
         return found
 
     new_client = clients(url, timeout_s=CONNECT_S, key=key, fingerprint=fingerprint)

@@ -103,18 +103,17 @@ def _either(name: str, environment: Mapping[str, str]) -> tuple[str, str]:
     return (name, environment[name]) if environment.get(name) else (name.upper(), environment.get(name.upper(), ""))
 
 
-def check_key_may_travel(url: SplitResult, key: str | None, insecure: bool) -> None:
-    """Refuse to send a key in the clear.
+def check_key_may_travel(
+    url: SplitResult, key: str | None, insecure: bool, *, how: str = "connect(..., insecure=True)"
+) -> None:
+    """Refuse to send a key in the clear; ``how`` is what allows it.
 
     Raises:
         ValueError: A key would go over plain http to another machine.
     """
     if key is None or insecure or url.scheme == "https" or is_loopback(url.hostname or ""):
         return
-    raise ValueError(
-        f"a key would travel unencrypted to {url.hostname}: use https://, or connect(..., insecure=True) "
-        "on a network you trust"
-    )
+    raise ValueError(f"a key would travel unencrypted to {url.hostname}: use https://, or {how} on a network you trust")
 
 
 def key_for(url: SplitResult, api_key: str | None, environment: Mapping[str, str]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from seqrt.errors import ObservationError, PictureSizeError, RemoteError, remote_error
 
@@ -27,8 +27,17 @@ def policy_error(raised: BaseException, *, skip: TracebackType | None = None) ->
     return remote_error(
         "policy_error",
         f"the policy raised {name}" + (f": {first[:500]}" if first else ""),
-        details={"type": name, "message": message, "traceback": "\n".join(tail)},
+        details=raised_details(name, message, "\n".join(tail)),
     )
+
+
+def raised_details(name: str, message: str, rows: str) -> dict[str, Any]:
+    """A ``policy_error``'s details: an exception by its type's name, its message and its traceback's ``rows``.
+
+    They stand there twice: the newest `sequence-ai` reads them below ``exception``, and raises built-in ones as such.
+    """
+    told = {"type": name, "message": message, "traceback": rows}
+    return {**told, "exception": told}
 
 
 def observation_refused(error: ObservationError) -> RemoteError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seqrt.errors import ERRORS, RemoteError, WireError, remote_error
+from seqrt.policies.failures import raised_details
 from seqrt.wire.codec import encode, encode_json
 from seqrt.wire.errorbody import body_of
 from seqrt.wire.headers import (
@@ -62,7 +63,7 @@ def answer(message: Any, media: str) -> Answer:
         raise remote_error(
             "policy_error",
             f"what the policy returned cannot travel: {wrong}",
-            details={"type": "WireError", "message": str(wrong), "traceback": ""},
+            details=raised_details("WireError", str(wrong), ""),
         ) from wrong
 
 

@@ -54,13 +54,18 @@ def unrouted(known: str) -> Callable[[Request, Exception], Awaitable[Response]]:
         error = remote_error(
             code_of_status(status),
             f"{request.method} {request.url.path[:200]} is not served here",
-            hint=f"there is {known}",
+            hint=f"{_without_v1(request.url.path)}there is {known}",
         )
         answered = refusal(error, call.id, status=status)
         await call.body.drain()
         return _Sent(answered, call.id)
 
     return refuse
+
+
+def _without_v1(path: str) -> str:
+    """What to say first of a path that a client with ``/v1`` at the end of its base_url asks for."""
+    return "base_url= goes without /v1; " if path == "/v1/policy" or path.startswith("/v1/v1/") else ""
 
 
 class _Sent(Response):

@@ -34,7 +34,13 @@ def hidden(error: RemoteError, values: Collection[str]) -> RemoteError:
 
 
 def _tree_without(tree: dict[str, Any], values: Collection[str]) -> dict[str, Any]:
-    return {key: _without(value, values) if isinstance(value, str) else value for key, value in tree.items()}
+    return {key: _branch_without(value, values) for key, value in tree.items()}
+
+
+def _branch_without(value: Any, values: Collection[str]) -> Any:
+    if isinstance(value, dict):
+        return _tree_without(value, values)
+    return _without(value, values) if isinstance(value, str) else value
 
 
 def _without(text: str, values: Collection[str]) -> str:

@@ -28,7 +28,7 @@ async def stop_when_told(
         scope: What the process does.
     """
     async with anyio.create_task_group() as waiting:
-        waiting.start_soon(_drain_on_signal, signals, policy, scope)
+        waiting.start_soon(_drain_on_signal, signals, policy, say, scope)
         await policy.draining()
         live = policy.statistics()["episodes"]
         if live:
@@ -39,10 +39,17 @@ async def stop_when_told(
     scope.cancel()
 
 
-async def _drain_on_signal(signals: AsyncIterator[signal.Signals], policy: Host, scope: anyio.CancelScope) -> None:
+async def _drain_on_signal(
+    signals: AsyncIterator[signal.Signals], policy: Host, say: Callable[[str], Any], scope: anyio.CancelScope
+) -> None:
     """The first signal drains, where it serves by then; the second one stops, and one while it loads."""
     await signals.__anext__()
-    if policy.stage in ("ready", "draining"):
+    serves = policy.stage in ("ready", "draining")
+    if serves:
         policy.drain()
         await signals.__anext__()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_DFL)  # the policy's code may hang in a thread that nobody can stop
+    if not serves:
+        say("seqrt: stopping when the policy has loaded; a second signal ends the process at once")
     scope.cancel()

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+from anyio.streams.stapled import MultiListener
 from hypercorn.config import Config
 
 from seqrt.watching.logline import line
@@ -54,7 +55,7 @@ async def listening(
         finally:
             connections.discard(connection)
 
-    listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
+    listener = await _bound(host, port)
     async with listener, anyio.create_task_group() as clients, anyio.create_task_group() as accepting:
         for one in listener.listeners:
             accepting.start_soon(_accept, one, welcome, accepting)
@@ -70,6 +71,16 @@ async def listening(
             connection.nudge()
     if failure is not None:
         raise failure
+
+
+async def _bound(host: str, port: int) -> MultiListener[anyio.abc.SocketStream]:
+    """A listener there; an error names the place, since a server may listen at two."""
+    try:
+        return await anyio.create_tcp_listener(local_host=host, local_port=port)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, f"{host}:{port}") from error
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio
+import anyio.lowlevel
 
 from seqrt.policies.constructor import Weights
 from seqrt.policies.host import Host
@@ -224,6 +225,7 @@ async def serve(
             tasks.start_soon(stop_when_told, signals, server.policy, drain_s, say, tasks.cancel_scope)
             try:
                 await server.policy.start()
+                await anyio.lowlevel.checkpoint()  # a signal while it loaded: nothing is ready
             except Exception as raised:
                 failure = raised
             else:

@@ -34,6 +34,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("SEQRT_API_KEY", "SEQUENCES_API_KEY", "SEQUENCES_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SET", "the-workers-key")
 
 
 def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -92,6 +93,11 @@ def test_keys_are_listed_with_what_they_spent_and_revoked_by_name(capsys: pytest
         (["gateway", "--worker", "a=http://gpu:8080", "--keys", "nothing"], 2, "seqrt keys add"),
         (["gateway", "--worker", "a=http://gpu:8080", "--keys", "bad"], 2, "bad, line 1"),
         (["gateway", "--worker", "a=http://gpu:8080", "--secret-env", "NOT_SET"], 2, "NOT_SET is empty"),
+        (
+            ["gateway", "--worker", "a=http://gpu:8080", "--secret-env", "SET"],
+            2,
+            "or --insecure",
+        ),
         (["gateway", "--worker", "a=http://gpu:8080", "--tls-key", "k"], 2, "--tls-cert"),
         (["serve", "m:P", "--keys", "keys"], 2, "--gateway"),
         (["serve", "m:P", "--gateway", "--keys", "nothing"], 2, "seqrt keys add"),
@@ -107,12 +113,20 @@ def test_what_is_wrong_is_said_with_what_to_do(
     assert found == code
 
 
-def test_a_port_in_use_is_said_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [["--port"], ["--port", "0", "--metrics-port"]])
+def test_a_port_in_use_is_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        words = ["gateway", "--worker", "a=http://127.0.0.1:1", "--port", str(taken.getsockname()[1])]
-        code, _, told = run(words, capsys)
+        port = str(taken.getsockname()[1])
+        code, _, told = run(["gateway", "--worker", "a=http://127.0.0.1:1", *words, port], capsys)
     assert code == 1
-    assert "another --port" in told
+    assert f"cannot listen at 127.0.0.1:{port}: " in told
+    assert "choose another --host, --port or --metrics-port" in told
+
+
+def test_an_address_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, told = run(["gateway", "--worker", "a=http://127.0.0.1:1", "--host", "::1%none", "--port", "0"], capsys)
+    assert code == 1
+    assert "cannot listen at ::1%none:0: " in told
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pytest
 from echoing import HANG_S
 
 POLICY = """
-import sys
+import os, sys, time
 
 class Policy:
     def infer(self, obs):
@@ -28,7 +28,13 @@ class Turns:
 
 class Broken(Policy):
     def load(self):
-        raise OSError("no weights")
+        raise PermissionError(13, "no entry", "pi0.pt")
+
+class Loads(Policy):
+    def load(self):
+        print("loading", flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.01)
 """
 
 SERVE = """
@@ -83,9 +89,11 @@ def test_the_command_hands_the_interpreter_from_the_policy_to_the_loop_within_ha
         [sys.executable, "-m", "seqrt.cli", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        url = url_of(process.stdout.readline())
-        assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [0.0005]
-        process.send_signal(signal.SIGTERM)
+        try:
+            url = url_of(process.stdout.readline())
+            assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [0.0005]
+        finally:
+            process.send_signal(signal.SIGTERM)
 
 
 def url_of(line: str) -> str:
@@ -151,4 +159,34 @@ def test_a_policy_that_cannot_be_loaded_ends_it_with_its_own_error(tmp_path: Pat
     with served("served_policy:Broken", "asyncio", tmp_path) as process:
         assert process.wait(HANG_S) == 1
         assert process.stderr is not None
-        assert process.stderr.read().rstrip().endswith("OSError: no weights")
+        assert process.stderr.read().rstrip().endswith("PermissionError: [Errno 13] no entry: 'pi0.pt'")
+
+
+def test_the_command_tells_what_the_policys_code_raised_from_that_codes_first_row_on(tmp_path: Path) -> None:
+    (tmp_path / "served_policy.py").write_text(POLICY)
+    words = [sys.executable, "-m", "seqrt.cli", "serve", "served_policy:Broken", "--port", "0"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S)
+    assert ended.returncode == 1
+    told = ended.stderr.splitlines()
+    assert told[0] == "seqrt: served_policy:Broken cannot be served, its own code raised:"
+    assert [row.split(", ")[0] for row in told if row.startswith("  File")] == [f'  File "{tmp_path}/served_policy.py"']
+    assert told[-1] == "PermissionError: [Errno 13] no entry: 'pi0.pt'"  # no address of ours
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("ends", ["when it is loaded", "at once"])
+def test_a_signal_while_the_policy_loads_ends_it_then_and_a_second_one_at_once(
+    ends: str, backend: str, tmp_path: Path
+) -> None:
+    with served("served_policy:Loads", backend, tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        assert "stopping when the policy has loaded" in process.stdout.readline()
+        if ends == "at once":
+            process.send_signal(signal.SIGINT)
+            assert process.wait(HANG_S) == -signal.SIGINT
+        else:
+            (tmp_path / "go").touch()
+            assert process.wait(HANG_S) == 0
+            assert process.stdout.read() == ""

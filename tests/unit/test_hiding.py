@@ -7,9 +7,12 @@ from seqrt.worker.hiding import hidden
 
 
 def told(text: str, values: tuple[str, ...] = ()) -> str:
-    error = remote_error("policy_error", text, details={"message": text, "traceback": text})
+    error = remote_error(
+        "policy_error", text, details={"message": text, "traceback": text, "exception": {"message": text}}
+    )
     safe = hidden(error, values)
     assert safe.details["message"] == safe.details["traceback"] == safe.detail
+    assert safe.details["exception"] == {"message": safe.detail}
     return safe.detail
 
 

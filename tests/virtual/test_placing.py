@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ async def test_a_draining_worker_gets_no_new_robots_and_keeps_those_whose_episod
         ]  # fmt: skip
 
 
-async def test_a_dead_worker_is_passed_over_and_its_robots_go_to_the_other() -> None:
+async def test_a_dead_worker_is_passed_over_and_its_robots_go_to_the_other(caplog: pytest.LogCaptureFixture) -> None:
     async with workers("a", "b") as behind:
         there, (one, new) = place(behind), robots(2)
         assert (await there.place(one)).url == "http://a.test"
@@ -153,6 +154,22 @@ async def test_a_dead_worker_is_passed_over_and_its_robots_go_to_the_other() -> 
             await there.keep(one)  # it may be the gateway alone that does not get there
         assert (await there.place(new)).url == "http://b.test"
         assert (await there.place(one)).url == "http://b.test"
+        lost = "seq ev=worker.lost rid=- worker=http://a.test | cannot connect: "
+        assert [record.message[: len(lost)] for record in caplog.records] == [lost]  # once
+
+
+async def test_a_worker_that_is_back_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "seqrt.gateway.placing")
+    async with workers("a") as behind:
+        there, (robot,) = place(behind), robots(1)
+        behind[0].link.begin_outage("refused")
+        with pytest.raises(Unavailable):
+            await there.place(robot)
+        behind[0].link.end_outage()
+        await there.place(robot)
+        await there.place(robot)
+    said = [record.message.split(" |")[0] for record in caplog.records]
+    assert said == [f"seq ev=worker.{what} rid=- worker=http://a.test" for what in ("lost", "found")]
 
 
 async def test_a_robot_that_has_lost_its_worker_loses_its_seat_where_nobody_listens_any_more() -> None:

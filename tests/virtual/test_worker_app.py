@@ -217,6 +217,7 @@ async def test_a_policys_exception_reaches_the_robot_with_its_traceback() -> Non
         assert error.details["type"] == "OSError"
         assert "/srv/models/pi0.bin" in error.details["message"]
         assert __file__ in error.details["traceback"]
+        assert error.details["exception"] == {key: error.details[key] for key in ("type", "message", "traceback")}
 
 
 @pytest.mark.parametrize("reveal", [False, True])
