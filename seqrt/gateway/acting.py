@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import anyio
+from msgspec.structs import replace
 
 from seqrt.errors import RemoteError, remote_error
 from seqrt.gateway.asked import Asked, Gateway
-from seqrt.gateway.face import answer_of, check_pictures, read_body, request_of
+from seqrt.gateway.face import ActBody, answer_of, check_pictures, read_body, request_of
+from seqrt.gateway.gate import Turn
+from seqrt.gateway.keys import act_id
 from seqrt.gateway.listing import views_of
 from seqrt.gateway.models import Model
 from seqrt.wire import codec
@@ -24,9 +27,9 @@ async def act(gateway: Gateway, call: Asked) -> Answer:
         RemoteError: 401, 402, 429 of the key; 404, 403 of the model; 400 of what is in it; what the worker said.
     """
     began = anyio.current_time()
-    with gateway.gate.turn(call.headers) as turn:
+    with gateway.gate.turn(call.headers, call.id) as turn:
         raw = await gateway.body(call)
-        body = await gateway.read(len(raw), lambda: read_body(codec.read_body(raw, call.content_type)))
+        body = await gateway.read(len(raw), lambda: _read(raw, call.content_type, turn))
         model = gateway.models.find(body.model)
         call.said = {"key": turn.key.name, "model": model.id}
         turn.must_open(model.id)
@@ -34,9 +37,9 @@ async def act(gateway: Gateway, call: Asked) -> Answer:
         views = views_of(model.declared(), body.robot)
         await gateway.read(len(raw), lambda: check_pictures(body, views))
         turn.reserve()
-        response = await _answered(call, model, request_of(body))
+        response = await _answered(call, model, request_of(body), act_id(turn.key, call.id))
         told = answer_of(
-            response,
+            replace(response, request_id=call.id),
             body,
             model=model.id,
             created=int(gateway.wall()),
@@ -46,6 +49,11 @@ async def act(gateway: Gateway, call: Asked) -> Answer:
         encoded = answer(told, call.media)
         turn.served()  # not before: an answer that cannot travel costs nothing
     return encoded
+
+
+def _read(raw: bytes, content_type: str | None, turn: Turn) -> ActBody:
+    turn.read(raw)
+    return read_body(codec.read_body(raw, content_type))
 
 
 def _must_be_for_this_face(model: Model) -> None:
@@ -63,14 +71,14 @@ def _must_be_for_this_face(model: Model) -> None:
         )
 
 
-async def _answered(call: Asked, model: Model, request: ActRequest) -> ActResponse:
+async def _answered(call: Asked, model: Model, request: ActRequest, act: str) -> ActResponse:
     """The worker's answer, or 504 when its time is over: what runs in a thread of this process runs on then.
 
     Raises:
         RemoteError: As the robot is to be told.
     """
     patience_s = model.patience_s(parse_seconds(call.headers.get(DEADLINE_S)))
-    answered = await in_time(call.aside, lambda: model.act(request, call.id, patience_s), patience_s)
+    answered = await in_time(call.aside, lambda: model.act(request, act, patience_s), patience_s)
     if answered is None:
         raise _overdue(patience_s)
     return answered

@@ -45,6 +45,7 @@ async def connect(gateway: Gateway, call: Asked) -> Any:
 async def keepalive(gateway: Gateway, call: Asked) -> Any:
     """POST /v1/act/keepalive."""
     key = gateway.gate.key_of(call.headers)
+    _must_not_be_counted(key)  # it may have become so since
     request = decode_body(await gateway.body(call), call.content_type, SeatRequest)
     return await connecting.keep(_place(_opened(gateway, key, request.model)), _who(key), request)
 

@@ -79,7 +79,7 @@ async def keep(place: Place, who: str, request: SeatRequest) -> SeatKept:
     Raises:
         Unavailable: Its worker cannot be asked now; the lease holds until it is over.
     """
-    placed = await place.keep(Robot(who, request.session), request.epoch)
+    placed = await place.keep(Robot(who, request.session), request.epoch, lost=request.lost)
     if placed is None:
         return SeatKept(held=False, every_s=0.0, seat_ttl_s=0.0)
     return SeatKept(

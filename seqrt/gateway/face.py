@@ -26,6 +26,10 @@ from seqrt.wire.messages import ActRequest, ActResponse
 IMAGES: Final = 256
 """Most pictures of one act."""
 
+READINGS: Final = 2**15
+"""Most names and numbers of one act's proprioception and state. Each one costs the gateway and the worker some
+microseconds, during which they serve nobody else; what is more than that are pictures."""
+
 OPTIONS: Final = ("action_horizon", "seed", "robot", "return_world_prediction")
 """What a body may say beside the model and the observation."""
 
@@ -92,7 +96,7 @@ def read_body(tree: Any) -> ActBody:
         )
     body = as_message(_with_lists(tree), ActBody)
     _check_data(body.observation)
-    _check_finite(body.observation)
+    _check_readings(body.observation)
     return body
 
 
@@ -222,10 +226,15 @@ def _check_data(observed: Observed) -> None:
             raise WireError(what, where=f"observation.images[{place}].data", reason="field")
 
 
-def _check_finite(observed: Observed) -> None:
+def _check_readings(observed: Observed) -> None:
     readings = {f"proprioception.{name}": value for name, value in _given(observed.proprioception).items()}
     readings |= {f"state.{name}": value for name, value in (observed.state or {}).items()}
+    left = READINGS
     for where, value in readings.items():
         numbers = value if isinstance(value, list) else [value]
+        left -= 1 + len(numbers)
+        if left < 0:
+            what = f"more than {READINGS} names and numbers in proprioception and state"
+            raise WireError(what, where=f"observation.{where}"[:200], reason="field")
         if not all(map(math.isfinite, numbers)):
             raise WireError("a number that is not finite", where=f"observation.{where}"[:200], reason="field")

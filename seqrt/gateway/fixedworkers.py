@@ -12,6 +12,7 @@ from seqrt.errors import Gone, LinkLost, RemoteError, Unavailable, remote_error
 from seqrt.gateway.placing import Placed, Robot, Site
 from seqrt.gateway.seats import Seats, Standing, full
 from seqrt.gateway.upstream import told_operator
+from seqrt.link.losing import is_refused
 from seqrt.watching.logline import line
 from seqrt.wire.leases import LeaseGranted, LeaseRequest
 from seqrt.wire.limits import RETRY_S
@@ -71,7 +72,7 @@ class FixedWorkers:
     async def place(self, robot: Robot, *, move: bool = False) -> Placed:
         """As `Place.place`."""
         now = self._clock()
-        held = await self._held(robot, now)
+        held = await self._perhaps_held(robot, now)
         if held is not None and not move:
             kept = await self._kept(robot, held)
             if kept is not None:
@@ -87,13 +88,15 @@ class FixedWorkers:
                 return self._placed(number, granted)
         raise self._refused(robot, standing, refusals)
 
-    async def keep(self, robot: Robot, epoch: int | None = None) -> Placed | None:
+    async def keep(self, robot: Robot, epoch: int | None = None, *, lost: bool = False) -> Placed | None:
         """As `Place.keep`."""
         now = self._clock()
-        held = await self._held(robot, now, epoch)
+        held = self._seats.of(robot.lease, now, epoch)
+        if held is None:
+            held = await self._granted_by_another(robot, now, epoch, lost=lost)
         if held is None:
             return None
-        granted = await self._renewed(held, robot)
+        granted = await self._renewed(held, robot, lost=lost)
         if granted is None:
             self._seats.leave(robot.lease)
             return None
@@ -104,7 +107,8 @@ class FixedWorkers:
 
     async def release(self, robot: Robot) -> None:
         """As `Place.release`."""
-        await self._end(robot, self._seats.all_of(robot.lease))
+        here = self._seats.all_of(robot.lease)
+        await self._end(robot, here or range(len(self._sites)))  # another gateway may have granted it
         self._seats.leave(robot.lease)
 
     async def position(self, robot: Robot) -> int | None:
@@ -113,28 +117,45 @@ class FixedWorkers:
 
     # Where the robot is.
 
-    async def _held(self, robot: Robot, now: float, epoch: int | None = None) -> int | None:
-        """The worker it sits at; None where it sits nowhere."""
+    async def _perhaps_held(self, robot: Robot, now: float) -> int | None:
+        """The worker it sits at, as far as that can be found out: most that ask here are new, and wait for it."""
         if self._begun_at is None:
             self._begun_at = now
-        held = self._seats.of(robot.lease, now, epoch)
+        held = self._seats.of(robot.lease, now)
         if held is not None or not self._may_be_from_before(now):
             return held
-        for number in self._order(now, last=None):  # it may have a lease that a gateway before this one granted
-            if self._down_until[number] > now:
+        try:
+            return await self._granted_by_another(robot, now, None, lost=False)
+        except Unavailable:
+            return None
+
+    async def _granted_by_another(self, robot: Robot, now: float, epoch: int | None, *, lost: bool) -> int | None:
+        """The worker where it has a lease of a gateway before this one, or beside it; None where it has none.
+
+        Raises:
+            Unavailable: It may have one where nobody can be asked now.
+        """
+        unknown: RemoteError | None = None
+        for number in self._order(now, last=None):
+            if self._down_until[number] > now and not lost:
+                unknown = unknown or remote_error("unavailable", "a worker cannot be asked", retry_after_s=RETRY_S)
                 continue
             try:
-                granted = await self._renewed(number, robot)
-            except Unavailable:
+                granted = await self._renewed(number, robot, lost=lost)
+            except Unavailable as error:
+                unknown = error
                 continue
             if granted is not None and epoch in (None, granted.epoch):
                 self._seats.sit(robot.lease, number, until=now + granted.ttl_s, epoch=granted.epoch)
                 return number
+        if unknown is not None:
+            raise unknown
         return None
 
     def _may_be_from_before(self, now: float) -> bool:
         idle_s = 300.0 if self._info is None else self._info.timeouts.get("episode_idle", 300.0)
-        return now - (self._begun_at or now) <= (self._ttl_s or idle_s)
+        begun_at = now if self._begun_at is None else self._begun_at
+        return now - begun_at <= (self._ttl_s or idle_s)
 
     async def _kept(self, robot: Robot, held: int) -> Placed | None:
         """The worker it has, where that takes its next episode or has one of it that is live."""
@@ -147,11 +168,16 @@ class FixedWorkers:
         self._seats.sit(robot.lease, held, until=self._clock() + granted.ttl_s, epoch=granted.epoch)
         return self._placed(held, granted)
 
-    async def _renewed(self, number: int, robot: Robot) -> LeaseGranted | None:
+    async def _renewed(self, number: int, robot: Robot, *, lost: bool = False) -> LeaseGranted | None:
+        """Its lease there, renewed; None where there is none: with ``lost``, where there is nobody to have one."""
         try:
             return await self._asked(number, LeaseRequest(lease=robot.lease, ttl_s=self._ttl_s, renew=True))
         except Gone:
             return None
+        except LinkLost as error:
+            if lost and is_refused(error):
+                return None
+            raise
 
     async def _end(self, robot: Robot, numbers: Sequence[int]) -> None:
         """End its leases there, within a moment: they end by themselves too."""

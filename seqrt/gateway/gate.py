@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 from starlette.datastructures import Headers
 
 from seqrt.errors import remote_error
 from seqrt.gateway.budget import Bucket, filled, spend
+from seqrt.gateway.counted import Counted, digest
 from seqrt.gateway.keys import ANYBODY, Key, Keyring
 from seqrt.gateway.spending import Spending
 from seqrt.wire.limits import RETRY_S
@@ -39,6 +41,7 @@ class Gate:
         self._clock = clock
         self._buckets: dict[str, Bucket] = {}
         self._under_way: dict[str, int] = {}
+        self._counted = Counted()
 
     @property
     def is_keyed(self) -> bool:
@@ -62,8 +65,12 @@ class Gate:
         return key
 
     @contextmanager
-    def turn(self, headers: Headers) -> Iterator[Turn]:
+    def turn(self, headers: Headers, act: str) -> Iterator[Turn]:
         """One act's way through the gateway, from its headers to its answer.
+
+        Args:
+            headers: The request's.
+            act: Its id.
 
         Raises:
             AuthError: No key that is known.
@@ -71,17 +78,25 @@ class Gate:
             Unavailable: The key makes too many acts a minute, or at once (429).
         """
         key = self.key_of(headers)
-        if key.acts is not None and self._spending.spent(key) >= key.acts:
+        if self._is_spent(key) and not self._counted.has(key, act, None, self._clock()):
             raise _spent(key)
         self._hold_at_once(key)
         self._hold_rate(key)
         self._under_way[key.sha256] = self._under_way.get(key.sha256, 0) + 1
-        turn = Turn(key, self._spending)
+        turn = Turn(key, self._spending, partial(self._is_counted, key, act))
         try:
             yield turn
+            if turn.paid is not None:
+                self._counted.add(key, act, turn.paid, self._clock())
         finally:
             turn.over()
             self._leave(key)
+
+    def _is_spent(self, key: Key) -> bool:
+        return key.acts is not None and self._spending.spent(key) >= key.acts
+
+    def _is_counted(self, key: Key, act: str, body: bytes) -> bool:
+        return self._counted.has(key, act, body, self._clock())
 
     def _hold_at_once(self, key: Key) -> None:
         if key.at_once is not None and self._under_way.get(key.sha256, 0) >= key.at_once:
@@ -111,14 +126,28 @@ class Gate:
 class Turn:
     """One act of one key.
 
+    Args:
+        key: Whose it is.
+        spending: Where it is counted.
+        is_counted: Whether the act was counted before, with a body that comes to this.
+
     Attributes:
         key: Whose it is.
+        paid: What its body comes to, once the act is counted; None before, and where acts are not.
     """
 
-    def __init__(self, key: Key, spending: Spending) -> None:
+    def __init__(self, key: Key, spending: Spending, is_counted: Callable[[bytes], bool]) -> None:
         self.key = key
+        self.paid: bytes | None = None
         self._spending = spending
+        self._is_counted = is_counted
+        self._body = b""
         self._reserved = False
+
+    def read(self, body: bytes) -> None:
+        """Look at the act's body: one that comes again is counted once."""
+        if self.key.acts is not None:
+            self._body = digest(body)
 
     def must_open(self, model: str) -> None:
         """Raises PermissionDenied unless the key opens the policy of that full id."""
@@ -134,9 +163,12 @@ class Turn:
 
         Raises:
             Unavailable: The last ones are under way; whether one is left is known when they are answered.
+            OutOfCredit: None is left: it was let in by the id of another act.
         """
-        if self.key.acts is None:
+        if self.key.acts is None or self._is_counted(self._body):
             return
+        if self._spending.spent(self.key) >= self.key.acts:
+            raise _spent(self.key)
         if not self._spending.reserve(self.key):
             raise remote_error("busy", "the last acts of this key's budget are under way", retry_after_s=RETRY_S)
         self._reserved = True
@@ -150,8 +182,8 @@ class Turn:
 
     def served(self) -> None:
         """Count the act."""
-        if self._reserved:
-            self._reserved = False
+        if self._reserved and not self._is_counted(self._body):
+            self._reserved, self.paid = False, self._body
             self._spending.count(self.key)
 
     def over(self) -> None:

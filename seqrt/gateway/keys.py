@@ -22,6 +22,8 @@ PREFIX: Final = "seq_"
 
 KEY_BYTES: Final = 32
 
+_DIGITS: Final = 16
+"""Hex digits of a key's mark, and of the longest id that takes one: half of what an id may have."""
 
 _NAME: Final = r"\A[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z"
 _Name = Annotated[str, Meta(pattern=_NAME)]
@@ -62,6 +64,20 @@ _line = msgspec.json.Decoder(Key)
 
 ANYBODY: Final = Key(name="anybody", sha256="0" * 64)
 """Who asks where no keys are checked."""
+
+
+def act_id(key: Key, id: str) -> str:
+    """The id that an act of this key has at a worker, to which all keys' acts come with the gateway's one.
+
+    The robot's own with the key's mark behind it: who looks for one in the worker's log finds the other, and the same
+    id of another key is another act. An id too long for that is hashed with the key.
+    """
+    if key is ANYBODY:
+        return id
+    digits = id.removeprefix("r-")
+    if len(digits) > _DIGITS:
+        return "r-" + hash_of(f"act.{key.sha256}.{id}".encode())[: 2 * _DIGITS]
+    return f"{id}{hash_of(f'act.{key.sha256}'.encode())[:_DIGITS]}"
 
 
 class Keyring(Protocol):

@@ -25,6 +25,8 @@ PREFIX: Final = "accounts/sequences/models/"
 
 _TRY_S: Final = 1.0
 """How often a worker that has not said yet what it serves is asked."""
+_REMEMBERED: Final = 4096
+"""Of so many acts it is known which worker was asked."""
 _NAMED: Final = 10
 """As many models are named to whoever asks for one that is not there."""
 
@@ -51,6 +53,7 @@ class Model:
         self._workers = [Worker(link, info) for link in links]
         self._served = False
         self._seldom = Seldom()
+        self._asked: dict[str, Worker] = {}  # by the ids of the acts of late
 
     @property
     def workers(self) -> Sequence[Worker]:
@@ -96,15 +99,18 @@ class Model:
     async def act(self, request: ActRequest, request_id: str, deadline_s: float) -> ActResponse:
         """One act, at the worker with the fewest under way; at the next one where that cannot serve it.
 
-        Acts of this face belong to no episode: any worker is as good as another.
+        Acts of this face belong to no episode: any worker is as good as another. One that comes again goes where it
+        went before, to be answered without running twice.
 
         Raises:
             RemoteError: As the robot is to be told.
         """
         until = anyio.current_time() + deadline_s
+        before = self._asked.get(request_id)
         able = [worker for worker in self._workers if worker.info is not None]
         failure: RemoteError | None = None
-        for worker in sorted(able, key=lambda worker: worker.under_way):
+        for worker in sorted(able, key=lambda worker: (worker is not before, worker.under_way)):
+            self._remember(request_id, worker)
             try:
                 response = await worker.act(request, request_id, until)
             except RemoteError as error:
@@ -126,6 +132,12 @@ class Model:
         if more is not None:
             said = line("act.lost", request_id, host=host, more=more or None)
             logger.warning("%s", said.saying(told_operator(error)))
+
+    def _remember(self, request_id: str, worker: Worker) -> None:
+        self._asked.pop(request_id, None)
+        self._asked[request_id] = worker
+        if len(self._asked) > _REMEMBERED:
+            del self._asked[next(iter(self._asked))]
 
     def _hold_to_the_others(self, worker: Worker) -> None:
         """Leave a worker out that serves something else than the first of the others that has said what it does."""

@@ -80,12 +80,14 @@ class Place(Protocol):
         """
         ...
 
-    async def keep(self, robot: Robot, epoch: int | None = None) -> Placed | None:
+    async def keep(self, robot: Robot, epoch: int | None = None, *, lost: bool = False) -> Placed | None:
         """Renew its lease; it is never moved.
 
         Args:
             robot: Who asks.
             epoch: Of the worker it is at, where it has said so: what it has elsewhere is given back.
+            lost: It does not get there. Where nobody listens there any more the lease is over; a worker that is
+                silent, or that there is no way to, has it still.
 
         Returns:
             None where it has none any more.

@@ -98,6 +98,9 @@ class Door:
     async def tend(self) -> None:
         """Called while the connection is looked after, and cancelled with it: what keeps it open."""
 
+    def lost(self) -> None:
+        """Called when a request of an episode that cannot go elsewhere met no connection: whoever knows is asked."""
+
     def over(self) -> RemoteError | None:
         """Why nobody is let in any more; None where one has to ask to know."""
         return None

@@ -55,14 +55,15 @@ class Gateway:
         asks = ConnectRequest(model=self._model, session=self._session, embodiment=self._embodiment, move=move)
         return await self._post("/v1/act/connect", asks, ConnectAnswer, "connect")
 
-    async def keep(self, epoch: int, within_s: float | None = None) -> SeatKept:
+    async def keep(self, epoch: int, within_s: float | None = None, *, lost: bool = False) -> SeatKept:
         """``POST /v1/act/keepalive``: the lease, renewed where it lives; it is never another worker's.
 
         Args:
             epoch: The lease gone by.
             within_s: How long it may take.
+            lost: The worker cannot be reached from here: not held where the gateway finds nobody there either.
         """
-        asks = SeatRequest(model=self._model, session=self._session, epoch=epoch)
+        asks = SeatRequest(model=self._model, session=self._session, epoch=epoch, lost=lost)
         return await self._post("/v1/act/keepalive", asks, SeatKept, "keepalive", within_s)
 
     async def release(self) -> None:

@@ -16,7 +16,7 @@ import anyio
 from msgspec.structs import replace
 
 from seqrt.errors import AuthError, LinkLost, RemoteError, Unavailable
-from seqrt.link.arriving import Found, unreachable
+from seqrt.link.arriving import KNOCK_S, Found, unreachable
 from seqrt.link.border import LEASE
 from seqrt.link.doors import Door, Seat, WorkerLink
 from seqrt.link.empty import Empty
@@ -24,6 +24,7 @@ from seqrt.link.gateway import Gateway
 from seqrt.link.losing import Trouble
 from seqrt.link.term import Term
 from seqrt.watching.logline import line
+from seqrt.watching.seldom import Seldom
 from seqrt.wire.leases import ConnectAnswer, SeatKept
 from seqrt.wire.messages import PolicyInfo
 
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _RENEW_S: Final = 1.0
 """How long a renewal may take that an act waits for."""
+_LOST_S: Final = 0.5
+"""The wait between two questions whether a worker that is lost is there at all."""
 _EARLY_S: Final = 0.05
 """A gateway that said when to ask again is asked so much sooner at the earliest."""
 
@@ -56,6 +59,8 @@ class LeasedDoor(Door):
         self._gateway = gateway
         self._term = Term(asked_at, answer.lease.ttl_s, answer.keepalive.every_s)
         self._is_over = self._was_cut = False
+        self._lost = anyio.Event()
+        self._seldom = Seldom()
 
     async def ready(self, link: WorkerLink) -> None:
         """The gateway has looked."""
@@ -80,11 +85,27 @@ class LeasedDoor(Door):
             await self._renew(_RENEW_S)
 
     async def tend(self) -> None:
-        """Renew it whenever that is due."""
-        while not self._is_over:
-            await anyio.sleep(max(0.0, self._term.renew_at - anyio.current_time()))
+        """Renew it whenever that is due; ask after the worker while it is lost."""
+        while self.over() is None:
+            with anyio.move_on_after(max(0.0, self._term.renew_at - anyio.current_time())):
+                await self._lost.wait()
+                await self._ask_after_it()
+                continue
             self._was_cut = True
             await self._renew(None)
+
+    def lost(self) -> None:
+        """Have the gateway asked whether the worker is there: where its process is no more, so is the lease."""
+        self._lost.set()
+
+    async def _ask_after_it(self) -> None:
+        asked_at = anyio.current_time()
+        try:
+            self._take(await self._gateway.keep(self.epoch, KNOCK_S, lost=True), asked_at)
+        except RemoteError as error:
+            logger.debug("nobody knows whether %s is there: %s", self.host, error)
+        await anyio.sleep(_LOST_S)
+        self._lost = anyio.Event()
 
     async def _renew(self, within_s: float | None) -> None:
         asked_at = anyio.current_time()
@@ -92,10 +113,15 @@ class LeasedDoor(Door):
             self._take(await self._gateway.keep(self.epoch, within_s), asked_at)
         except RemoteError as error:
             self._term.failed(anyio.current_time())
-            left_s = self._term.until - anyio.current_time()
-            told = line("lease.unrenewed", error.request_id, host=self.host, left_s=round(left_s), error=error)
-            logger.warning("%s", told)
+            self._say(error)
         self._was_cut = False
+
+    def _say(self, error: RemoteError) -> None:
+        left_s = max(0.0, self._term.until - anyio.current_time())
+        more = self._seldom.due("", anyio.current_time())
+        if more is not None:
+            told = {"host": self.host, "left_s": round(left_s), "more": more or None, "error": error}
+            logger.warning("%s", line("lease.unrenewed", error.request_id, **told))
 
     def _take(self, kept: SeatKept, asked_at: float) -> None:
         if kept.lease is None or not kept.held or kept.lease.epoch != self.epoch:

@@ -29,6 +29,19 @@ class Trouble(Enum):
     """It serves something else by now."""
 
 
+def is_refused(error: BaseException) -> bool:
+    """Whether nobody listens there: the process is no more.
+
+    Only the machine itself can say so. No way to it, a name that is not found, silence and a connection that broke say
+    nothing of the process behind.
+    """
+    if isinstance(error, ConnectionRefusedError):
+        return True
+    # Several: one for each address of a name. The context: httpcore's pool takes the cause away.
+    below = getattr(error, "exceptions", None) or [error.__cause__ or error.__context__]
+    return all(cause is not None and is_refused(cause) for cause in below)
+
+
 def trouble_of(error: RemoteError) -> Trouble | None:
     """What ``error`` says of the worker; None when another one would be no better."""
     if isinstance(error, Gone):

@@ -163,6 +163,8 @@ class Workers:
         if trouble is None or (trouble is Trouble.GONE and self._seated[1].stateful):
             return error  # no other worker would be better
         if self._stays(episode) and trouble is not Trouble.UNLEASED:
+            if trouble in _NO_CONNECTION:
+                seat.door.lost()
             return self._bound_to(seat, error) if isinstance(error, LinkLost) else error
         seat.note(trouble, error)
         if self._stays(episode):
@@ -194,7 +196,7 @@ class Workers:
         while True:
             seat = self._seated[0]
             await seat.door.refresh()
-            if seat.trouble is None and (over := seat.door.over()) is not None:
+            if (seat.trouble is None or self._stays(episode)) and (over := seat.door.over()) is not None:
                 seat.note(Trouble.UNLEASED, over)
             if self._stays(episode) and seat.trouble is Trouble.UNLEASED and seat.error is not None:
                 raise _over(seat.error)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from seqrt.wire.limits import size_of
+
+_PLAIN: Final = frozenset({float, int, bool, str, bytes, type(None)})
 
 
 def owned(inputs: Any) -> Any:
@@ -22,17 +24,19 @@ def owned(inputs: Any) -> Any:
 
 
 def _copied(value: Any, most: int) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, np.ndarray):
         if value.flags.writeable or _backing_bytes(value) > most:
             copy = value.copy()
             copy.flags.writeable = False
             return copy
         return value
+    if type(value) is list:
+        return [_copied(entry, most) for entry in value]
     if isinstance(value, Mapping):
         return {key: _copied(entry, most) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_copied(entry, most) for entry in value) if type(value) in (list, tuple) else value
-    return value
+    return tuple(_copied(entry, most) for entry in value) if type(value) is tuple else value
 
 
 def _backing_bytes(array: npt.NDArray[Any]) -> int:

@@ -237,9 +237,9 @@ class LinkTransport(httpx.AsyncBaseTransport):
         await anyio.lowlevel.checkpoint()
         if self._outage in ("refused", "reset", "closed"):
             error = _error_of(self._outage)
-            if self._outage == "refused":
-                error = httpx.ConnectError("All connection attempts failed")
             await anyio.sleep(self._draw_up() + self._draw_down())
+            if self._outage == "refused":
+                raise httpx.ConnectError("All connection attempts failed") from ConnectionRefusedError()
             raise error
 
     async def _send_request(self, exchange: Exchange) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from seqrt.watching.logline import Line
 
 PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+_WITH_SECRETS: Final = ("hpack", "h2", "httpcore", "hypercorn")
+"""What carries our requests. At DEBUG it logs their headers, and with them every key and every lease's secret."""
 
 
 class JsonLines(logging.Formatter):
@@ -45,3 +48,5 @@ def log_to(stream: Any, *, level: int, json: bool) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if json else logging.Formatter(PLAIN))
     logging.basicConfig(level=level, handlers=[handler])
+    for name in _WITH_SECRETS:
+        logging.getLogger(name).setLevel(max(level, logging.INFO))

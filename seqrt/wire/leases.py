@@ -94,11 +94,13 @@ class SeatRequest(_Open, frozen=True):
         model: Which.
         session: Whose seat.
         epoch: The lease the robot goes by; others that the session holds still are ended.
+        lost: The robot's own connection to its worker is lost: where nobody listens there any more, the seat is over.
     """
 
     model: str
     session: Session
     epoch: int | None = None
+    lost: bool = False
 
 
 class LeaseTerms(_Open, frozen=True, omit_defaults=False):

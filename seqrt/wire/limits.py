@@ -75,6 +75,7 @@ DETAIL_CHARACTERS: Final = 2000
 
 _VALUE_BYTES: Final = 64
 """What one value costs besides its content: roughly a Python object and its place in a container."""
+_NUMBERS: Final = frozenset({float, int, bool, type(None)})
 
 
 def size_of(inputs: Any) -> int:
@@ -96,15 +97,19 @@ def size_of(inputs: Any) -> int:
 
 
 def _size_of(value: Any, depth: int) -> int:
+    kind = type(value)
+    if kind in _NUMBERS:  # nearly all there are, where there are many: looked at before any class is asked for its own
+        return _VALUE_BYTES
+    if kind is str:
+        return _VALUE_BYTES + len(value)
     if isinstance(value, (np.ndarray, memoryview)):
         return _VALUE_BYTES + value.nbytes
     if isinstance(value, (str, bytes, bytearray)):
         return _VALUE_BYTES + len(value)
-    if not isinstance(value, (Mapping, list, tuple)):
+    if kind is not dict and not isinstance(value, (list, tuple, Mapping)):
         return _VALUE_BYTES
     if depth >= DEPTH:
         raise WireError(f"more than {DEPTH} containers inside one another", reason="depth")
-    if isinstance(value, Mapping):
-        entries = sum(_size_of(key, DEPTH) + _size_of(held, depth + 1) for key, held in value.items())
-        return _VALUE_BYTES + entries
-    return _VALUE_BYTES + sum(_size_of(held, depth + 1) for held in value)
+    if kind is dict or isinstance(value, Mapping):
+        return _VALUE_BYTES + sum([_size_of(key, DEPTH) + _size_of(held, depth + 1) for key, held in value.items()])
+    return _VALUE_BYTES + sum([_size_of(held, depth + 1) for held in value])

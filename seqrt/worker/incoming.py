@@ -14,6 +14,9 @@ from seqrt.worker.asgi import Receive
 BODY_STALL_S: Final = 30.0
 """A body of which nothing arrives for this long is given up."""
 
+AHEAD_BYTES: Final = 2**20
+"""So much room at the most is reserved for a body before it has arrived."""
+
 DRAIN_BYTES: Final = 256 * 2**20
 """How much of a refused HTTP/1.1 body is read on, so that its sender gets to read the answer."""
 
@@ -84,7 +87,8 @@ class Incoming:
         announced = _length(self._announced)
         if announced is not None and announced > most:
             raise _too_large(announced, most)
-        taken, size, chunks = announced or 0, 0, []
+        # What comes soon. All that is announced would let a few who announce much and send nothing keep all others out.
+        taken, size, chunks = min(announced or 0, AHEAD_BYTES), 0, []
         inflow.take(taken)
         try:
             with anyio.move_on_after(BODY_STALL_S) as patience:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,10 @@ class Robot:
     events: list[ev.Event]
     error: seqrt.SeqrtError | None = None
 
-    async def run(self, until: Callable[[], bool]) -> None:
+    async def run(self, until: Callable[[], bool], **options: Any) -> None:
         try:
             await self.policy.run(
-                self.arm, until=lambda _: until(), validate=lambda row: True, record=self.events.append
+                self.arm, until=lambda _: until(), validate=lambda row: True, record=self.events.append, **options
             )
         except seqrt.SeqrtError as error:
             self.error = error
@@ -177,6 +178,40 @@ async def test_a_worker_killed_while_robots_run_has_its_own_robots_begin_anew_an
         assert (robot.error, robot.arm.holds) == (None, [])
         assert robot.restarts == (robot in struck)
         assert moves(robot.events) == ([(lost.host, left.host)] if robot in struck else [])
+
+
+@pytest.mark.anyio
+async def test_a_worker_killed_while_robots_run_that_should_stop_ends_their_runs_and_no_other_notices() -> None:
+    """Long before a robot that waits for its own worker would give up: no arm has run dry, or stood for long."""
+    async with (
+        anyio.create_task_group() as tasks,
+        served(Remembering(), tasks, secret=ROOT) as a,
+        served(Remembering(), tasks, secret=ROOT) as b,
+        behind(a, b) as front,
+        robots(front.url, 4) as four,
+    ):
+        lost, left = (a, b) if four[0].policy.statistics().host == a.host else (b, a)
+        struck = [robot for robot in four if robot.policy.statistics().host == lost.host]
+        others = [robot for robot in four if robot not in struck]
+        was_stopped = False
+
+        def go_on() -> bool:
+            nonlocal was_stopped
+            if not was_stopped and all(robot.was_answered and robot.arm.acts for robot in four):
+                was_stopped = True
+                lost.stop()
+            return all(robot.error for robot in struck)
+
+        async with anyio.create_task_group() as running:
+            for robot in four:
+                options: Any = {"limits": seqrt.Limits(max_stall_s=600)} if robot in struck else {}
+                running.start_soon(partial(robot.run, go_on, **options))
+        assert {robot.policy.statistics().host for robot in others} == {left.host}
+    for robot in struck:
+        assert isinstance(robot.error, seqrt.Gone)
+        assert len(robot.arm.holds) == 1
+    for robot in others:
+        assert (robot.error, robot.arm.holds, moves(robot.events)) == (None, [], [])
 
 
 @pytest.mark.anyio

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqrt.errors import InvalidRequest, Unavailable, WireError
-from seqrt.gateway.face import IMAGES, ActBody, answer_of, check_pictures, read_body, request_of
+from seqrt.gateway.face import IMAGES, READINGS, ActBody, answer_of, check_pictures, read_body, request_of
 from seqrt.observation.codecs import encode_picture
 from seqrt.wire.codec import encode
 from seqrt.wire.codec import read_body as read_tree
@@ -111,6 +111,8 @@ def test_a_gripper_of_several_fingers_a_state_and_every_reading_go_through() -> 
         (changed("observation", "proprioception", "gripper", to=True), "proprioception.gripper", "bool"),
         (changed("observation", "proprioception", "gripper", to=float("nan")), "proprioception.gripper", "finite"),
         (changed("observation", "state", to={"force": [float("inf")]}), "observation.state.force", "finite"),
+        (changed("observation", "state", to={"skin": [0.0] * READINGS}), "observation.state.skin", "numbers"),
+        (changed("observation", "state", to={f"{n}": [] for n in range(READINGS)}), "observation.state.", "names"),
         (changed("observation", "state", to={"force": np.zeros((2, 2))}), "state", ""),
     ],
 )

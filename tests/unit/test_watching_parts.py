@@ -6,6 +6,7 @@ import io
 import json
 import logging
 
+import hpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from seqrt.errors import WireError, remote_error
 from seqrt.watching.buckets import SECONDS, Buckets
 from seqrt.watching.logline import line
-from seqrt.watching.logs import JsonLines
+from seqrt.watching.logs import JsonLines, log_to
 from seqrt.watching.passage import Watch
 from seqrt.watching.seldom import Seldom
 
@@ -131,3 +132,18 @@ def test_what_is_no_line_is_a_message_and_an_exception_a_traceback_within_its_li
 
 def test_a_sentence_stands_behind_a_bar_on_the_same_line() -> None:
     assert line("link.lost", None).saying("down\nand \x1b[31mred") == r"seq ev=link.lost rid=- | down and \x1b[31mred"
+
+
+def test_no_log_of_the_command_line_carries_a_key_whatever_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    libraries = [logging.getLogger(name) for name in ("hpack", "h2", "httpcore", "hypercorn")]
+    before = [library.level for library in libraries]
+    caplog.set_level(logging.DEBUG)
+    try:
+        log_to(io.StringIO(), level=logging.DEBUG, json=False)
+        sent = hpack.Encoder().encode([("authorization", "Bearer the-key")], huffman=False)
+        assert hpack.Decoder().decode(sent)
+        assert b"the-key" in sent
+        assert "the-key" not in caplog.text
+    finally:
+        for library, level in zip(libraries, before, strict=True):
+            library.setLevel(level)

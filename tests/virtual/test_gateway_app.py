@@ -320,6 +320,76 @@ async def test_more_acts_at_once_than_the_budget_holds_are_not_let_through() -> 
         assert at.spending.spent(Ring().find(b"two")) == 2  # type: ignore[arg-type]
 
 
+async def test_an_act_sent_again_under_its_id_is_answered_the_same_and_paid_once() -> None:
+    async with face() as at:
+        first = {REQUEST_ID: "r-00000001"}
+        lefts = [(await at.act(key="two", **first)).json()["usage"]["acts_left"] for _ in range(3)]
+        assert lefts == [1, 1, 1]
+        assert (await at.act(key="two")).json()["usage"]["acts_left"] == 0
+        again = await at.act(key="two", **first)  # all is spent by now
+        assert (again.status_code, again.json()["id"]) == (200, "act-00000001")
+        assert len(at.policy.seen) == 2
+        assert error_of(await at.act(said(instruction="pull"), key="two", **first)).code == "budget_exhausted"
+        assert error_of(await at.act(key="two")).code == "budget_exhausted"
+
+
+async def test_an_act_sent_again_while_it_runs_is_paid_once() -> None:
+    async with face() as at:
+        answers: list[httpx.Response] = []
+
+        async def one(after_s: float) -> None:
+            await anyio.sleep(after_s)
+            answers.append(await at.act(key="two", **{REQUEST_ID: "r-00000001"}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one, 0.0)
+            tasks.start_soon(one, 0.0307)
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert at.spending.spent(Ring().find(b"two")) == len(at.policy.seen) == 1  # type: ignore[arg-type]
+
+
+async def test_an_id_that_was_paid_for_pays_for_no_other_act() -> None:
+    async with face() as at:
+        used = {REQUEST_ID: "r-00000001"}
+        assert (await at.act(key="two", **used)).status_code == 200
+        assert error_of(await at.act(said(instruction="pull"), key="two", **used)).code == "conflict"
+        await anyio.sleep(60.1)  # what the worker knew of it is forgotten
+        assert (await at.act(said(instruction="pull"), key="two", **used)).json()["usage"]["acts_left"] == 0
+
+
+@pytest.mark.parametrize("digits", [8, 16, 17, 32])
+async def test_the_same_id_of_another_key_is_another_act(digits: int) -> None:
+    async with face() as at:
+        same = {REQUEST_ID: "r-" + "0" * digits}
+        for number, key in enumerate(["all", "two", "slow"]):
+            answer = await at.act(said(instruction=f"push {number}"), key=key, **same)
+            assert (answer.status_code, answer.headers[REQUEST_ID]) == (200, same[REQUEST_ID])
+        assert [obs["instruction"] for obs in at.policy.seen] == ["push 0", "push 1", "push 2"]
+
+
+async def test_an_act_sent_again_goes_to_the_worker_that_may_know_its_answer() -> None:
+    async with face(failures=[[], []]) as at:
+        same = {REQUEST_ID: "r-00000001"}
+        first, second = at.models.find("arm").seats
+        assert (await at.act(**same)).status_code == 200
+        first.under_way += 1  # the other one has less to do
+        assert (await at.act(**same)).status_code == 200
+        assert (await at.act()).status_code == 200
+        assert [len(seat.link.asked) for seat in (first, second)] == [2, 1]  # type: ignore[attr-defined]
+        assert len(at.policy.seen) == 2
+
+
+@pytest.mark.parametrize("key", ["two", "slow", "one-at-once"])
+async def test_a_key_whose_acts_are_counted_gets_no_lease_under_which_nobody_counts(key: str) -> None:
+    async with face() as at:
+        headers = {"authorization": f"Bearer {key}"}
+        for path in ("/v1/act/connect", "/v1/act/keepalive"):
+            answer = await at.client.post(path, json={"model": "arm", "session": "s"}, headers=headers)
+            assert error_of(answer).code == "forbidden"
+            assert "/v1/act" in str(error_of(answer).hint)
+        assert (await at.act(key=key)).status_code == 200
+
+
 async def test_a_key_that_asks_too_often_is_told_how_long_to_wait_and_let_in_then() -> None:
     async with face() as at:
         assert [(await at.act(key="slow")).status_code for _ in range(2)] == [200, 200]
@@ -448,7 +518,9 @@ async def test_an_act_that_may_never_have_arrived_is_asked_again_under_its_id(fa
         assert (await at.act(**{REQUEST_ID: "r-0123abcd"})).status_code == 200
         link = at.models.find("arm").workers[0].link
         assert isinstance(link, Failing)
-        assert link.asked == ["r-0123abcd"] * 2
+        assert len(link.asked) == 2
+        assert link.asked[0] == link.asked[1]
+        assert link.asked[0].startswith("r-0123abcd")  # the key's mark behind it
 
 
 async def test_a_worker_that_is_lost_is_said_at_once_and_then_rarely(caplog: pytest.LogCaptureFixture) -> None:

@@ -101,6 +101,20 @@ async def test_a_gateway_that_is_away_for_a_while_stops_nobody_and_the_log_says_
         assert [pair.split("=")[0] for pair in text.split()[2:]] == ["rid", "host", "left_s", "error"]
 
 
+async def test_a_gateway_that_stays_away_is_said_now_and_then_and_asked_no_more_once_the_lease_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with behind_a_gateway(remembering(), ttl_s=4.0) as fleet:
+        robot = await fleet.connect()
+        driven = await driving(
+            fleet, robot, 1.013, lambda: fleet.gateway.begin_outage("refused"), max_actions=10 * ROWS
+        )
+        asked = fleet.gateway.statistics().requests_to["/v1/act/keepalive"]
+    assert isinstance(driven.error, Gone)
+    assert 1 <= caplog.text.count("ev=lease.unrenewed") <= 2
+    assert asked > 5
+
+
 async def test_a_lease_that_was_over_between_two_runs_is_asked_for_anew_before_the_next() -> None:
     async with behind_a_gateway(by_state(), ttl_s=5.0) as fleet:
         robot = await fleet.connect()
@@ -157,6 +171,40 @@ async def test_a_killed_worker_whose_policy_has_state_ends_the_run_with_hold() -
         again = await drive(robot, max_actions=20)
         assert again.error is None
         assert robot.statistics().host == B
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+async def test_a_killed_worker_whose_policy_has_state_is_waited_for_by_nobody_who_can_ask(spare: int) -> None:
+    """The gateway finds nobody there: the state is lost for certain, whatever the robot would wait out."""
+    async with behind_a_gateway(remembering(), *[remembering()] * spare) as fleet:
+        robot = await fleet.connect(on_lost="stop")
+        driven = await driving(fleet, robot, 2.013, lambda: fleet.workers[0].begin_outage("refused"))
+    assert isinstance(driven.error, Gone)
+    assert driven.error.details["reason"] == "lease"
+    assert len(driven.arm.holds) == 1
+    assert driven.arm.holds[0] - (driven.of(ev.LinkLost)[0].at_s) < 3.0
+
+
+@pytest.mark.parametrize("inside", [None, "silent", "closed"])
+@pytest.mark.parametrize("kind", ["refused", "silent"])
+async def test_a_worker_with_state_that_may_be_there_is_waited_for(kind: Any, inside: Any) -> None:
+    """The gateway gets there, or cannot tell: the robot's own network, or one that parts both from it."""
+    async with behind_a_gateway(remembering(), remembering()) as fleet:
+        robot = await fleet.connect(on_lost="stop")
+
+        async def away() -> None:
+            worker = fleet.workers[0]
+            worker.link.begin_outage(kind)
+            if inside is not None:
+                worker.inside.begin_outage(inside)
+            await anyio.sleep(6.0)
+            worker.end_outage()
+
+        driven = await driving(fleet, robot, 2.013, away)
+    assert driven.error is None
+    assert driven.outcome is not None
+    assert driven.outcome.actions == ROWS
+    assert moved(driven) == []
 
 
 async def test_a_killed_worker_whose_policy_has_state_is_begun_anew_at_the_next() -> None:
@@ -301,3 +349,23 @@ async def test_a_key_that_the_gateway_refuses_by_then_ends_the_run_where_another
         driven = await driving(fleet, robot, 2.013, revoked)
     assert isinstance(driven.error, AuthError)
     assert len(driven.arm.holds) == 1
+
+
+async def test_a_key_revoked_in_mid_run_has_its_lease_renewed_no_more_and_drives_until_that_is_over() -> None:
+    async with behind_a_gateway(by_state(), by_state(), ttl_s=3.0) as fleet:
+        robot = await fleet.connect()
+        revoked_at: list[float] = []
+
+        def revoked() -> None:
+            async def refuse(scope: Any, receive: Any, send: Any) -> None:
+                await send({"type": "http.response.start", "status": 401, "headers": []})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+            fleet.gateway.app = refuse
+            revoked_at.append(anyio.current_time())
+
+        driven = await driving(fleet, robot, 1.013, revoked, max_actions=10 * ROWS)
+        lasted_s = anyio.current_time() - revoked_at[0]
+    assert isinstance(driven.error, AuthError)
+    assert len(driven.arm.holds) == 1
+    assert lasted_s < 3.0 + 1.0

@@ -21,6 +21,7 @@ from seqrt.policies.host import Host
 from seqrt.policies.limits import HostLimits
 from seqrt.testing.connected import served
 from seqrt.testing.offload import inline
+from seqrt.testing.outages import Kind
 from seqrt.testing.policies import Scripted
 from seqrt.testing.transport import LinkTransport
 from seqrt.wire.leases import LeaseRequest
@@ -172,6 +173,29 @@ async def test_a_worker_that_is_back_is_said_to_be(caplog: pytest.LogCaptureFixt
     assert said == [f"seq ev=worker.{what} rid=- worker=http://a.test" for what in ("lost", "found")]
 
 
+async def test_a_robot_that_has_lost_its_worker_loses_its_seat_where_nobody_listens_any_more() -> None:
+    async with workers("a", "b") as behind:
+        there, (one,) = place(behind), robots(1)
+        await there.place(one)
+        behind[0].link.begin_outage("refused")
+        assert await there.keep(one, lost=True) is None
+        assert (await there.place(one)).url == "http://b.test"
+
+
+@pytest.mark.parametrize("kind", ["reset", "closed", "silent", "stalled"])
+async def test_a_robot_that_has_lost_a_worker_that_may_live_keeps_its_seat(kind: Kind) -> None:
+    async with workers("a", "b") as behind:
+        there, (one,) = place(behind), robots(1)
+        had = await there.place(one)
+        behind[0].link.begin_outage(kind)
+        with pytest.raises(Unavailable):
+            await there.keep(one, lost=True)
+        behind[0].link.end_outage()
+        kept = await there.keep(one, lost=True)
+        assert kept is not None
+        assert (kept.url, kept.secret, kept.epoch) == (had.url, had.secret, had.epoch)
+
+
 async def test_a_silent_worker_costs_a_second_and_is_asked_last_for_a_while() -> None:
     async with workers("a", "b") as behind:
         there, began_at = place(behind), anyio.current_time()
@@ -236,6 +260,49 @@ async def test_a_gateway_started_anew_finds_the_robots_where_they_are() -> None:
         kept = await after.keep(robot, placed.epoch)
         assert kept == placed
         assert (await place(behind).place(robot)).secret == placed.secret
+
+
+@pytest.mark.parametrize("kind", ["refused", "reset", "silent"])
+async def test_a_gateway_started_anew_that_cannot_ask_a_worker_does_not_take_its_robots_leases_away(kind: Kind) -> None:
+    """The robot's own connection is well, and with it what its policy remembers."""
+    async with workers("a", "b") as behind:
+        (one,) = robots(1)
+        had = await place(behind).place(one)
+        again = place(behind)
+        behind[0].link.begin_outage(kind)
+        for _ in range(2):  # the second time it is known to be down
+            with pytest.raises(Unavailable):
+                await again.keep(one, had.epoch)
+        behind[0].link.end_outage()
+        await anyio.sleep(2.1)
+        kept = await again.keep(one, had.epoch)
+        assert kept is not None
+        assert (kept.url, kept.epoch) == (had.url, had.epoch)
+
+
+async def test_a_gateway_started_anew_knows_that_a_worker_where_nobody_listens_has_no_lease() -> None:
+    async with workers("a", "b") as behind:
+        (one,) = robots(1)
+        had = await place(behind).place(one)
+        again = place(behind)
+        behind[0].link.begin_outage("refused")
+        for _ in range(2):
+            assert await again.keep(one, had.epoch, lost=True) is None
+        assert (await again.place(one)).url == "http://b.test"
+
+
+async def test_of_two_gateways_each_renews_what_the_other_granted_however_long_it_has_run() -> None:
+    async with workers("a", "b") as behind:
+        first, second, (one,) = place(behind), place(behind), robots(1)
+        assert await second.keep(one) is None  # it has begun to count
+        await anyio.sleep(1000.0)
+        had = await first.place(one)
+        kept = await second.keep(one, had.epoch)
+        assert kept is not None
+        assert (kept.url, kept.secret, kept.epoch) == (had.url, had.secret, had.epoch)
+        await place(behind).release(one)
+        assert await first.keep(one, had.epoch) is None
+        assert await second.keep(one, had.epoch) is None
 
 
 async def test_a_loading_worker_is_warming_and_takes_no_place_in_line() -> None:
