@@ -13,7 +13,7 @@ import anyio
 import msgspec
 import numpy as np
 import pytest
-from test_two_workers import Served, by_state, moves, served
+from test_two_workers import PATIENT, Served, by_state, moves, served
 
 import seqrt
 from seqrt.gateway.keyfile import write
@@ -47,8 +47,8 @@ class Robot:
     async def run(self, until: Callable[[], bool]) -> None:
         try:
             await self.policy.run(
-                self.arm, until=lambda _: until(), validate=lambda row: True, record=self.events.append
-            )
+                self.arm, until=lambda _: until(), validate=lambda row: True, limits=PATIENT, record=self.events.append
+            )  # fmt: skip
         except seqrt.SeqrtError as error:
             self.error = error
 

@@ -17,7 +17,7 @@ from seqrt.robots.threaded import ThreadedRobot
 from seqrt.runtime.robot import gather
 
 pytestmark = pytest.mark.anyio
-LONG_S = 30.0
+LONG_S = 60.0
 
 
 class BusArm:
