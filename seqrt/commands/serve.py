@@ -89,8 +89,12 @@ def _serve(options: argparse.Namespace) -> int:
                 metrics_port=options.metrics_port,
             )
 
-    sys.setswitchinterval(SWITCH_S)  # the process is ours
-    anyio.run(run)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)  # the process is ours for as long as it serves
+    try:
+        anyio.run(run)
+    finally:
+        sys.setswitchinterval(before)
     return 0
 
 
