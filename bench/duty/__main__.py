@@ -30,6 +30,7 @@ from typing import Any
 
 import anyio
 
+from bench.alone import alone
 from bench.duty.arm import measures
 
 HERE = Path(__file__).parent
@@ -119,14 +120,15 @@ async def run_cell(cell: Cell, seconds: float, pythons: dict[str, str]) -> dict[
     serve = [sys.executable, "-m", "bench.duty.servers", cell.loop.server, *chunk, "--by", cell.by]
     serve += ["--python", interpreter] if cell.loop.python == "lerobot" else []
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    async with await anyio.open_process(serve, cwd=ROOT, env=environment, stderr=None) as server:
+    async with alone(serve, cwd=ROOT, env=environment) as server:
         assert server.stdout is not None
         assert server.stdin is not None
         port = (await server.stdout.receive()).decode().strip()
         drive = [interpreter, *cell.loop.command, "--port", port, "--seconds", str(seconds)]
         done = await anyio.run_process(
-            [*drive, *(chunk if cell.loop.python != "ours" else ())], cwd=ROOT, env=environment, stderr=None
-        )
+            [*drive, *(chunk if cell.loop.python != "ours" else ())],
+            cwd=ROOT, env=environment, stderr=None, start_new_session=True,
+        )  # fmt: skip
         await server.stdin.aclose()
         server.terminate()
     arm: dict[str, Any] = json.loads(done.stdout)
@@ -176,7 +178,7 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
-def main() -> None:
+def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.duty", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -204,12 +206,14 @@ def main() -> None:
     try:
         found = anyio.run(run_all, cells, options, pythons)
     except KeyboardInterrupt:
-        sys.exit("stopped")
+        say("stopped")
+        return 130
     sys.stdout.write(table(found) + "\n")
     if options.json is not None:
         plain = [{**asdict(cell), "loop": cell.loop.name, **m} for cell, m in found.items()]
         options.json.write_text(json.dumps(plain, indent=1))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,14 +15,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 import anyio
 
 from bench.link import cost, faults, handshake, overtake, upload
 
 
-def main() -> None:
-    """The command."""
+def options() -> argparse.Namespace:
+    """What the command was called with."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.link", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -48,7 +49,11 @@ def main() -> None:
     of_overtake.add_argument("--seconds", type=float, default=10.0, help="a line (default: %(default)s)")
     of_faults = parts.add_parser("faults", help="what breaks while a run goes on")
     of_faults.add_argument("--only", nargs="+", metavar="WORD", help="lines that have one of these")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> None:
+    """One part."""
     if options.part == "cost":
         cost.run(
             only=options.only,
@@ -67,5 +72,15 @@ def main() -> None:
         faults.table(options.only)
 
 
+def main() -> int:
+    """The command."""
+    try:
+        run(options())
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -88,6 +88,7 @@ class Running:
         self.peer = peer
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         piped: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+        piped["start_new_session"] = True  # Ctrl-C is this process's to answer
         self._server = subprocess.Popen([pythons[peer.needs], *peer.server], **piped)
         port = self._line(self._server).strip()
         python = pythons[peer.caller_needs if peer.caller_needs is not None else peer.needs]
@@ -100,6 +101,11 @@ class Running:
         into.server_s += self._server_cpu_s() - before
         into.client_s += answer["cpu_s"]
         into.took_s += answer["took_s"]
+
+    def kill(self) -> None:
+        """End both where they are."""
+        for process in (self._caller, self._server):
+            process.kill()
 
     def close(self) -> None:
         """Let both end: their input does."""
@@ -175,9 +181,16 @@ def run(*, only: list[str] | None, peers: str | None, lerobot: str | None, round
     }
     wanted = [peer for peer in PEERS if only is None or any(peer.name.startswith(name) for name in only)]
     reasons = {peer.name: missing(peer, pythons) for peer in wanted}
-    running = [Running(peer, pythons) for peer in wanted if reasons[peer.name] is None]
+    running: list[Running] = []
     try:
+        for peer in wanted:
+            if reasons[peer.name] is None:
+                running.append(Running(peer, pythons))
         found = measure(running, rounds, calls)
+    except BaseException:
+        for each in running:
+            each.kill()
+        raise
     finally:
         for each in running:
             each.close()

@@ -102,7 +102,9 @@ async def started(tasks: anyio.abc.TaskGroup, *more: str) -> Worker:
     """Start a worker."""
     command = [sys.executable, "-m", "bench.link.faults_server", "--rows", str(ROWS), "--hz", str(HZ), *more]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = await anyio.open_process(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=None)
+    process = await anyio.open_process(
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=None, start_new_session=True
+    )  # Ctrl-C is this process's to answer: a worker ends with its input
     worker = Worker(process)
     tasks.start_soon(worker.listen)
     return worker

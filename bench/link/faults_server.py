@@ -61,8 +61,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--stand-by", action="store_true")
     options = parser.parse_args()
-    if options.stand_by:
-        sys.stdin.readline()
+    if options.stand_by and not sys.stdin.readline():
+        return  # nobody needs it any more
     anyio.run(serve, options)
 
 

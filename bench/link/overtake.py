@@ -66,9 +66,8 @@ async def far(mbit: float, rtt_s: float, *, paced: bool) -> AsyncIterator[tuple[
         Relay(server.port, up_s=rtt_s / 2, down_s=rtt_s / 2, up_bytes_per_s=mbit * 125e3) as relay,
     ):
         new_client = clients(f"http://127.0.0.1:{relay.port}", timeout_s=10, key=None)
-        link = HttpLink(new_client, host="", timeout_s=30, offload=inline())
-        if not paced:
-            link._sender = link._requests._sender = HandsOverAll()
+        sender = Sender() if paced else HandsOverAll()
+        link = HttpLink(new_client, host="", timeout_s=30, offload=inline(), sender=sender)
         await link.info()
         try:
             yield link, relay

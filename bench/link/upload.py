@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 import anyio
 
+from bench.alone import alone
 from bench.link.connect_endpoint import connect_endpoint
 from bench.link.upload_server import INFER_S
 from seqrt.testing.relay import Relay
@@ -95,7 +95,7 @@ async def measured(case: Case, seconds: float, seq51: str | None) -> dict[str, A
     serve = [sys.executable, "-m", "bench.link.upload_server", "carried" if case.client == "carried" else "fed"]
     serve += ["--hz", str(case.hz), "--rows", str(case.rows), *(["--drop"] if case.drop else [])]
     one_way = case.rtt_ms / 2000
-    async with await anyio.open_process(serve, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=None) as server:
+    async with alone(serve, cwd=ROOT, env=environment) as server:
         assert server.stdout is not None
         assert server.stdin is not None
         port = int((await server.stdout.receive()).decode())
@@ -119,7 +119,7 @@ def _client(case: Case, port: int, stack: ExitStack, seq51: str | None) -> list[
 
 async def _driven(drive: list[str], environment: dict[str, str], relay: Relay) -> dict[str, Any]:
     """The client's figures, and what passed the relay between its two lines."""
-    async with await anyio.open_process(drive, cwd=ROOT, env=environment, stderr=None) as client:
+    async with alone(drive, cwd=ROOT, env=environment) as client:
         assert client.stdout is not None
         lines, left = [], ""
         marks: list[tuple[float, int]] = []

@@ -82,6 +82,7 @@ class HttpLink:
         timeout_s: Bound of every round trip but an act's.
         offload: Where bodies too large for the loop are coded.
         model: The policy asked after, where there are several: a gateway has them, a worker has its own.
+        sender: Has observations wait for their turn; None: one of its own.
     """
 
     def __init__(
@@ -92,10 +93,11 @@ class HttpLink:
         timeout_s: float,
         offload: Offload,
         model: str | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self.host = host
         self._policy = "/policy" if model is None else f"/policy?model={quote(model, safe='')}"
-        self._sender = Sender()
+        self._sender = sender or Sender()
         self._requests = Requests(new_client, host, self._sender)
         self._timeout_s = timeout_s
         self._offload = offload

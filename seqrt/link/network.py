@@ -34,6 +34,18 @@ _OTHER_ADDRESSES_S: Final = 0.25
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)  # ssl.SSLError is an OSError
 
 
+class Explained(Exception):
+    """Its text says what to do, or whose it is to say: no hint is due."""
+
+
+class _NoWayIn(Explained, httpcore.ConnectError):
+    pass
+
+
+class _AnotherProtocol(Explained, httpcore.RemoteProtocolError):
+    pass
+
+
 class Network(httpcore.AsyncNetworkBackend):
     """Opens a link's sockets.
 
@@ -71,7 +83,8 @@ class Network(httpcore.AsyncNetworkBackend):
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(f"no connection within {timeout:g} s") from error
         except (OSError, UnicodeError) as error:  # a name that no lookup takes
-            raise httpcore.ConnectError(_why(error, host)) from error
+            named = not isinstance(error, socket.gaierror | UnicodeError)
+            raise (httpcore.ConnectError if named else _NoWayIn)(_why(error, host)) from error
         configure(raw.extra(SocketAttribute.raw_socket), socket_options or ())
         if (address := raw.extra(SocketAttribute.remote_address, None)) is not None:  # else it was reset by now
             self._addresses[host, port] = str(address[0])
@@ -242,11 +255,11 @@ async def _close(streams: Iterable[anyio.abc.SocketStream]) -> None:
 def _check_http2(data: bytes) -> None:
     """Raises RemoteProtocolError unless these can be the first bytes of a server's HTTP/2."""
     if data.startswith(b"\x15\x03"):  # a TLS alert
-        raise httpcore.RemoteProtocolError("the port speaks TLS: connect to https:// there")
+        raise _AnotherProtocol("the port speaks TLS: connect to https:// there")
     if data.startswith(b"HTTP/1."):
         status, _, _ = data.partition(b"\r\n")
         said = data.partition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()
-        raise httpcore.RemoteProtocolError(
+        raise (_AnotherProtocol if said else httpcore.RemoteProtocolError)(
             f"what answers there speaks HTTP/1.1 and no HTTP/2 ({status.decode('latin-1')[:80]})"
             + (f": {said[:200]}" if said else "")
         )
@@ -257,11 +270,11 @@ def _handshake_error(error: BaseException, trust: Trust, place: str, timeout: fl
     if isinstance(error, ssl.SSLCertVerificationError):
         return trust.refusal(error, place)
     if isinstance(error, ssl.SSLError):
-        return httpcore.ConnectError(told(error))
+        return _NoWayIn(told(error))
     if isinstance(error, TimeoutError):
         return httpcore.ConnectTimeout(f"no end of the TLS handshake within {timeout:g} s")
     if isinstance(error, (anyio.EndOfStream, *_GONE)):
-        return httpcore.ConnectError("the connection was closed in the middle of the TLS handshake")
+        return _NoWayIn("the connection was closed in the middle of the TLS handshake")
     return None
 
 

@@ -18,6 +18,7 @@ from seqrt.link.bodies import Whole
 from seqrt.link.border import ACT_LOST, LEASE
 from seqrt.link.line import ActLost, KeyRefused, Left, Line, Overdue
 from seqrt.link.liveness import Experience
+from seqrt.link.network import Explained
 from seqrt.link.paced import Pieces
 from seqrt.link.sender import Sender
 from seqrt.watching.spans import carried
@@ -28,7 +29,7 @@ _HINTS: Final = {
     "connect": "is seqrt serve running there, and is the port reachable from here?",
     "policy": "is that a worker? It has to speak HTTP/2 there",
 }
-"""What to look at when the link fails in a phase, before a run."""
+"""What to look at when the link fails in a phase, before a run, where nothing better is known."""
 
 _BROKEN: Final = (
     httpx.TransportError,
@@ -162,9 +163,9 @@ class Requests:
             return
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             line.liveness.refused()
-            raise self._lost(f"cannot connect: {_told(error)}", asked, "connect") from error
+            raise self._lost(f"cannot connect: {_told(error)}", asked, error, "connect") from error
         await self._leave(line, error)
-        raise self._lost(f"connection lost: {_told(error)}", asked) from error
+        raise self._lost(f"connection lost: {_told(error)}", asked, error) from error
 
     async def _leave(self, line: Line, failure: BaseException) -> None:
         """The next request goes over a new connection."""
@@ -177,16 +178,16 @@ class Requests:
         """Whether a lease is: another key is not found, but granted."""
         return self._refused(answer, asked).details.get("reason") == LEASE
 
-    def _lost(self, what: str, asked: Asked, phase: str = "") -> LinkLost:
+    def _lost(self, what: str, asked: Asked, error: BaseException, phase: str = "") -> LinkLost:
         phase = phase or asked.phase
         return LinkLost(
-            what, code="unavailable", host=self._host, phase=phase, request_id=asked.act, hint=_HINTS.get(phase)
+            what, code="unavailable", host=self._host, phase=phase, request_id=asked.act, hint=_hint(error, phase)
         )
 
     def _lost_with(self, line: Line, asked: Asked) -> LinkLost:
         """A request's end with the line it was on, which was left."""
         failure = line.failure or Left()
-        lost = self._lost(f"connection lost: {_told(failure)}", asked)
+        lost = self._lost(f"connection lost: {_told(failure)}", asked, failure)
         lost.__cause__ = failure
         return lost
 
@@ -202,6 +203,13 @@ class Requests:
             request_id=answer.headers.get(headers.REQUEST_ID, asked.act),
             retry_after=answer.headers.get(headers.RETRY_AFTER),
         )
+
+
+def _hint(error: BaseException, phase: str) -> str | None:
+    """None where the error says itself what to do, or where the connection was left here and the worker is fine."""
+    if isinstance(error.__cause__, Explained) or not isinstance(error, httpx.TransportError):
+        return None
+    return _HINTS.get(phase)
 
 
 def _told(error: BaseException) -> str:

@@ -81,7 +81,7 @@ class Actuator:
         self._behind: Chunk | None = None
         self._waiter: Waiter | None = None
         self._now = loop_clock()
-        self._actions = 0
+        self._actions = self._under_way = 0
         self._again: Row | None = None
         self._acting = Acting(
             callbacks.act, limits=limits, period_s=self._ticks.period_s, control=control, telling=telling
@@ -115,7 +115,7 @@ class Actuator:
         """Rows still to be played, None for no end: or where a row before the end would be older than is wished for."""
         if self._bounds.max_actions is None:
             return None
-        left = self._bounds.max_actions - self._actions
+        left = self._bounds.max_actions - self._actions - self._under_way
         taken_at = self._behind.taken_at if self._behind is not None else None
         if taken_at is None:
             return left
@@ -182,7 +182,7 @@ class Actuator:
         if command is None:
             starve = self._starve if begins or self.state is State.PLAYING else self._starve_on
             return await starve(step, late_s, skipped)
-        due = command.due
+        due, self._under_way = command.due, int(command.begins)  # out of the plan, and not yet counted
         self._guard().check_row(command.row, due.index, last if command.begins else None)
         if self.state is State.STARTING or self._begins_anew(due.chunk):
             self._first_step.check(due.row, due.index)
@@ -203,7 +203,7 @@ class Actuator:
         if not command.begins:
             self._tell(step, late_s, "between", skipped, sent=sent, act_s=took_s)
             return None
-        self._actions += 1
+        self._actions, self._under_way = self._actions + 1, 0
         self._tell(step, late_s, "played", skipped, sent=sent, age_s=age_s, due=due, act_s=took_s)
         return None
 

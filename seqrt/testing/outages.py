@@ -58,13 +58,13 @@ def stalls_at_random(
     return stalls
 
 
-def checked_stalls(stalls: Stalls, name: str = "stall") -> list[tuple[float, float]]:
-    """``stalls``, in order of time; ``name`` is what an error calls one of them.
+def checked_spans(spans: Stalls, name: str = "stall") -> list[tuple[float, float]]:
+    """Stalls, refusals and the like, ``(at_s, for_s)`` each, in order of time; ``name`` is what an error calls one.
 
     Raises:
-        ValueError: Times that are negative or not finite, or stalls that overlap.
+        ValueError: Times that are negative or not finite, or spans that overlap.
     """
-    ordered = sorted(stalls)
+    ordered = sorted(spans)
     for at_s, for_s in ordered:
         if not (math.isfinite(at_s) and math.isfinite(for_s) and at_s >= 0 and for_s >= 0):
             raise ValueError(f"a {name} at {at_s!r} for {for_s!r} s: both have to be finite and not negative")
@@ -86,7 +86,7 @@ def checked_outages(
     """
     before_s = 0.0
     stalled: list[tuple[float, float, Kind]] = [
-        (at_s, at_s + for_s, "stalled") for at_s, for_s in checked_stalls(stalls)
+        (at_s, at_s + for_s, "stalled") for at_s, for_s in checked_spans(stalls)
     ]
     merged = sorted([*outages, *stalled], key=lambda outage: outage[0]) if stalled else list(outages)
     for start_s, end_s, kind in merged:

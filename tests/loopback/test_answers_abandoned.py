@@ -125,7 +125,7 @@ async def test_the_answer_to_an_act_past_its_deadline_is_not_the_next_ones(proto
             transport = OneConnection(Network(http2=not http1), http1=http1)
             return httpx.AsyncClient(transport=transport, base_url=server.url, timeout=None)
 
-        link = HttpLink(new_client, host="", timeout_s=10.0, offload=inline)
+        link = HttpLink(new_client, host="", timeout_s=HANG_S, offload=inline)
         try:
             await link.info()
             line = link.line

@@ -14,7 +14,7 @@ import anyio
 import msgspec
 import numpy as np
 import pytest
-from test_two_workers import Served, by_state, moves, served
+from test_two_workers import PATIENT, Served, by_state, moves, served
 
 import seqrt
 from seqrt.gateway.keyfile import write
@@ -48,7 +48,11 @@ class Robot:
     async def run(self, until: Callable[[], bool], **options: Any) -> None:
         try:
             await self.policy.run(
-                self.arm, until=lambda _: until(), validate=lambda row: True, record=self.events.append, **options
+                self.arm,
+                until=lambda _: until(),
+                validate=lambda row: True,
+                record=self.events.append,
+                **{"limits": PATIENT, **options},
             )
         except seqrt.SeqrtError as error:
             self.error = error

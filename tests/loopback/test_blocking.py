@@ -77,7 +77,7 @@ class Arm(FakeArm):
 class Gated(Scripted):
     """Each of its answers but the first waits until something happens to the arm, however fast the machine is."""
 
-    def __init__(self, *, patience_s: float = 20, **script: Any) -> None:
+    def __init__(self, *, patience_s: float = 60, **script: Any) -> None:
         super().__init__(hz=HZ, **script)
         self.go_on, self._patience_s = threading.Event(), patience_s
 
@@ -341,7 +341,7 @@ def test_a_function_that_hangs_is_cut_short_by_ctrl_c_and_the_arm_holds(policy: 
     def observe() -> Any:
         if len(arm.acts) >= 3:
             ctrl_c()
-            never.wait(20)
+            never.wait(60)
         return arm.observe()
 
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -355,7 +355,7 @@ def test_ctrl_c_before_the_first_observation_is_there_moves_nothing(policy: seqr
 
     def observe() -> Any:
         ctrl_c()
-        never.wait(20)
+        never.wait(60)
 
     with pytest.raises(KeyboardInterrupt):
         policy.run(observe, arm.act, max_actions=5, validate=yes, hold=arm.hold)
@@ -370,7 +370,7 @@ def test_ctrl_c_ends_a_predict_that_waits() -> None:
 
         def infer(self, obs: Any) -> Any:
             signal.pthread_kill(main, signal.SIGINT)
-            self.go_on.wait(20)
+            self.go_on.wait(60)
             return np.zeros((2, 2))
 
     main, slow = threading.get_ident(), Slow()
@@ -451,9 +451,9 @@ def test_the_run_is_paused_resumed_and_interrupted_from_other_threads(policy: se
     arm, held = Arm(), threading.Event()
 
     def press() -> None:
-        arm.third.wait(20)
+        arm.third.wait(60)
         policy.pause()
-        held.wait(20)
+        held.wait(60)
         assert policy.statistics().state == "paused"
         policy.resume()
 
@@ -628,14 +628,14 @@ def test_a_stalled_fetch_is_interrupted() -> None:
 
         def infer(self, obs: Any) -> Any:
             self.asked.set()
-            self.go_on.wait(20)
+            self.go_on.wait(60)
             return np.zeros((2, 3))
 
     arm, stalling = Arm(), Stalling()
     with seqrt.connect(policy=stalling, control_hz=HZ) as policy:
 
         def press() -> None:
-            stalling.asked.wait(20)
+            stalling.asked.wait(60)
             policy.interrupt()
 
         def hold() -> None:
@@ -654,7 +654,7 @@ def test_a_stalled_fetch_is_interrupted() -> None:
 
 
 def test_nothing_is_sent_and_no_thread_runs_until_the_handle_is_used() -> None:
-    nowhere = seqrt.connect("pi05-droid", base_url="http://127.0.0.1:1", api_key="seq", timeout_s=1)
+    nowhere = seqrt.connect("pi05-droid", base_url="http://127.0.0.1:1", api_key="seq")
     assert nowhere._session._thread is None
     for _ in range(2):
         with pytest.raises(LinkLost, match=r"127\.0\.0\.1:1"):
@@ -680,7 +680,7 @@ def test_close_from_another_thread_ends_the_run_with_hold(policy: seqrt.Policy) 
     arm = Arm()
 
     def press() -> None:
-        arm.third.wait(20)
+        arm.third.wait(60)
         policy.close()
 
     button = threading.Thread(target=press)
@@ -699,7 +699,7 @@ def test_no_thread_outlives_a_handle_nobody_has_any_more() -> None:
     gone = weakref.ref(policy)
     del policy
     assert gone() is None
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -820,4 +820,4 @@ def test_a_catalogue_that_is_not_there_is_not_found(worker_url: str) -> None:
     with pytest.raises(seqrt.NotFound):
         seqrt.models(base_url=worker_url)
     with pytest.raises(LinkLost):
-        seqrt.models(base_url="http://127.0.0.1:1", timeout_s=5)
+        seqrt.models(base_url="http://127.0.0.1:1")

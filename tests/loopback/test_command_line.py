@@ -100,8 +100,10 @@ def test_weights_that_contradict_each_other_are_refused_with_the_form(
 def test_weights_that_are_asked_for_and_not_given_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "told_policy:Single"]) == 1
     assert "{weights}" in capsys.readouterr().out
+    before = sys.getswitchinterval()
     assert main(["serve", "told_policy:Single", "--port", "0"]) == 2
     assert "{weights}" in capsys.readouterr().err
+    assert sys.getswitchinterval() == before, "a program that goes on has its own back"
 
 
 def test_schema_prints_the_schema_of_every_declaration(capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,8 +154,8 @@ async def inline(function: Callable[[], Any]) -> Any:
 async def linked(server: Callable[[Any], Awaitable[None]]) -> AsyncIterator[HttpLink]:
     with anyio.fail_after(HANG_S):
         async with listening(server) as address:
-            new = clients(address, timeout_s=5.0, key=None)
-            link = HttpLink(new, host=address, timeout_s=5.0, offload=inline)
+            new = clients(address, timeout_s=HANG_S, key=None)
+            link = HttpLink(new, host=address, timeout_s=HANG_S, offload=inline)
             try:
                 yield link
             finally:
@@ -628,10 +628,14 @@ async def test_requests_do_not_wait_for_the_settings_of_the_server() -> None:
 
 
 async def test_a_server_that_takes_fewer_requests_at_once_than_are_under_way_gets_the_others_later() -> None:
+    lowered, asked = anyio.Event(), anyio.Event()
+
     async def serve(peer: Peer) -> None:
         await peer.until(lambda: len(peer.ended) == 4)
         peer.h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
-        await peer.flush()
+        await peer.until(lambda: peer.h2.local_settings.max_concurrent_streams == 1)  # the other end knows by now
+        lowered.set()
+        await asked.wait()
         most = 4
         while len(peer.answered) < 8:
             await peer.until(lambda: not peer.answered.issuperset(peer.ended))
@@ -649,8 +653,10 @@ async def test_a_server_that_takes_fewer_requests_at_once_than_are_under_way_get
     async with connected(Listening(serve)) as client:
         async with anyio.create_task_group() as asking:
             asking.start_soon(ask, client)
-            await anyio.wait_all_tasks_blocked()
+            await lowered.wait()
             asking.start_soon(ask, client)
+            await anyio.wait_all_tasks_blocked()
+            asked.set()
         assert statuses == [200] * 8
 
 

@@ -114,7 +114,9 @@ async def teleop_served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.
         app = fastapi_teleop.from_environment()
         async with app.router.lifespan_context(app), listening(app, host="127.0.0.1", port=0) as port:
             headers = {"host": "127.0.0.1:8000", "authorization": "Bearer secret"}
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=HANG_S
+            ) as client:
                 yield client
 
 

@@ -14,6 +14,7 @@ import httpx
 import numpy as np
 import pytest
 from anyio.abc import TaskStatus
+from echoing import HANG_S
 
 import seqrt
 from seqrt.gateway.keyfile import change
@@ -64,7 +65,7 @@ def add_key(path: Path, name: str, **limits: Any) -> str:
 
 async def act(url: str, key: str | None = None, *, http2: bool = True, **headers: str) -> httpx.Response:
     brought = {**headers, **({"authorization": f"Bearer {key}"} if key is not None else {})}
-    async with httpx.AsyncClient(base_url=url, http2=http2, http1=not http2, verify=False, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=url, http2=http2, http1=not http2, verify=False, timeout=HANG_S) as client:
         return await client.post("/v1/act", json=BODY, headers=brought)
 
 
@@ -105,7 +106,7 @@ async def test_as_many_pictures_as_may_be_reach_the_policy_as_they_came() -> Non
     body = {**BODY, "observation": {**BODY["observation"], "images": images}}
     policy = Arm()
     async with serving(policy) as worker, gateway({"arm": worker.url}) as at:
-        async with httpx.AsyncClient(base_url=at.url, verify=False, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=at.url, verify=False, timeout=HANG_S) as client:
             answer = await client.post("/v1/act", json=body)
         assert answer.status_code == 200, answer.text
         assert answer.json()["usage"] == {"frames_received": 256}
@@ -151,7 +152,7 @@ async def test_a_worker_that_is_not_there_yet_is_listed_and_its_acts_are_503() -
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens: refused at once
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        async with gateway({"arm": url}) as at, httpx.AsyncClient(verify=False) as client:
+        async with gateway({"arm": url}) as at, httpx.AsyncClient(verify=False, timeout=HANG_S) as client:
             refused = await act(at.url)
             assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
             listed = (await client.get(f"{at.url}/v1/models")).json()["data"]
@@ -181,7 +182,10 @@ async def drives(url: str, key: str | None) -> int:
 
 async def test_on_one_port_a_key_opens_the_face_and_a_lease_and_not_the_worker_itself(tmp_path: Path) -> None:
     key = add_key(tmp_path / "keys", "robot", model=full_id("arm"))
-    async with on_one_port(tmp_path / "keys") as url, httpx.AsyncClient(base_url=url, verify=False) as client:
+    async with (
+        on_one_port(tmp_path / "keys") as url,
+        httpx.AsyncClient(base_url=url, verify=False, timeout=HANG_S) as client,
+    ):
         assert (await act(url, key)).status_code == 200
         assert (await act(url)).status_code == 401
         headers = {"authorization": f"Bearer {key}"}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from echoing import HANG_S
 
 from seqrt.cli import main
 from seqrt.gateway.keyfile import KeyFile, read
@@ -159,19 +160,19 @@ def test_both_processes_say_what_to_type_on_the_robot_and_end_cleanly(capsys: py
         assert worker.stdout is not None
         url = re.findall(r"ready at (\S+);", worker.stdout.readline())[0]
         assert f'sequence_ai.connect(model="Arm", base_url="{url}", api_key="any")' in worker.stdout.readline()
-        assert httpx.get(f"{url}/v1/health").json()["auth"] == "none"
+        assert httpx.get(f"{url}/v1/health", timeout=HANG_S).json()["auth"] == "none"
         with started(["gateway", "--worker", f"Arm={url}", "--keys", "keys", "--port", "0"]) as face:
             assert face.stdout is not None
             lines = [face.stdout.readline() for _ in range(3)]
             at = lines[0].removeprefix("seqrt: gateway at ").strip()
             assert "drives panda" in lines[1]
             assert f'seqrt.connect(model="Arm", base_url="{at}", api_key=...)' in lines[2]
-            assert httpx.get(f"{at}/v1/models").json()["data"][0]["robot"] == "panda"
-            refused = httpx.post(f"{at}/v1/act", json=body, headers=headers)
+            assert httpx.get(f"{at}/v1/models", timeout=HANG_S).json()["data"][0]["robot"] == "panda"
+            refused = httpx.post(f"{at}/v1/act", json=body, headers=headers, timeout=HANG_S)
             assert (refused.status_code, "JPEG" in refused.json()["detail"]) == (400, True)
             face.send_signal(signal.SIGINT)
-            assert face.wait(15) == 0
+            assert face.wait(HANG_S) == 0
             assert face.stderr is not None
             assert face.stderr.read() == ""
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(15) == 0
+        assert worker.wait(HANG_S) == 0

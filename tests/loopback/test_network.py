@@ -150,8 +150,8 @@ async def test_a_name_nobody_knows_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_pause_is_measured_on_the_connection_itself() -> None:
     async with serving(Nothing(), secret="key") as server:
-        new = clients(server.url, timeout_s=10.0, key=lambda: "key")
-        link = HttpLink(new, host="worker", timeout_s=10.0, offload=inline())
+        new = clients(server.url, timeout_s=HANG_S, key=lambda: "key")
+        link = HttpLink(new, host="worker", timeout_s=HANG_S, offload=inline())
         try:
             await link.info()
             cost = await measure_pause(link, pauses_s=(0.0, 0.0101), body_bytes=30_000)

@@ -91,7 +91,7 @@ def test_the_command_hands_the_interpreter_from_the_policy_to_the_loop_within_ha
         assert process.stdout is not None
         try:
             url = url_of(process.stdout.readline())
-            assert httpx.post(f"{url}/act", json={"inputs": 1}).json()["outputs"] == [0.0005]
+            assert httpx.post(f"{url}/act", json={"inputs": 1}, timeout=HANG_S).json()["outputs"] == [0.0005]
         finally:
             process.send_signal(signal.SIGTERM)
 
@@ -140,7 +140,8 @@ def test_the_first_signal_drains_and_the_second_stops(tmp_path: Path) -> None:
 def test_a_worker_that_drains_ends_by_itself_when_the_last_live_episode_has_ended(told: str, tmp_path: Path) -> None:
     with served("served_policy:Policy", "asyncio", tmp_path, "key") as process:
         assert process.stdout is not None
-        with httpx.Client(base_url=url_of(process.stdout.readline()), headers={"authorization": "Bearer key"}) as robot:
+        url, headers = url_of(process.stdout.readline()), {"authorization": "Bearer key"}
+        with httpx.Client(base_url=url, headers=headers, timeout=HANG_S) as robot:
             assert robot.post("/observe", json={"episode_id": "live", "skipped": [0]}).status_code == 200
             if told == "signal":
                 process.send_signal(signal.SIGTERM)
@@ -150,7 +151,7 @@ def test_a_worker_that_drains_ends_by_itself_when_the_last_live_episode_has_ende
             assert robot.post("/observe", json={"episode_id": "live", "skipped": [1]}).status_code == 200
             assert robot.post("/act", json={"inputs": 1, "seq": 2, "episode_id": "live"}).json()["outputs"] == [1.0]
             assert robot.post("/act/episode_end", json={"episode_id": "live"}).status_code == 200
-        assert process.wait(15) == 0
+        assert process.wait(HANG_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
 

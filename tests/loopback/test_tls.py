@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -144,6 +145,7 @@ async def test_plain_http_on_the_port_of_tls_is_told_to_use_https() -> None:
     async with serving(Adds(), tls=CERTIFICATE) as server:
         error = await refused(seqrt.LinkLost, server.url.replace("https:", "http:"))
     assert "this port speaks TLS: use https://" in str(error)
+    assert error.hint is None
 
 
 async def test_plain_http_is_told_of_tls_by_servers_that_only_send_an_alert() -> None:
@@ -153,13 +155,36 @@ async def test_plain_http_is_told_of_tls_by_servers_that_only_send_an_alert() ->
             await stream.send(b"\x15\x03\x03\x00\x02\x02\x46")
 
     async with by_hand(serve) as place:
-        assert "https://" in str(await refused(seqrt.LinkLost, f"http://{place}"))
+        error = await refused(seqrt.LinkLost, f"http://{place}")
+    assert "https://" in str(error)
+    assert error.hint is None
 
 
 async def test_tls_on_the_port_of_plain_http_is_told_so() -> None:
     async with serving(Adds()) as server:
         error = await refused(seqrt.LinkLost, server.url.replace("http:", "https:"), fingerprint=FINGERPRINT)
     assert "http:// there, without the s" in str(error)
+    assert error.hint is None
+
+
+@pytest.mark.parametrize(("said", "hint"), [("", "is that a worker? It has to speak HTTP/2 there"), ("moved", None)])
+async def test_who_speaks_http_1_1_is_asked_after_unless_it_says_itself_what_it_is(said: str, hint: str | None) -> None:
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(f"HTTP/1.1 400 Bad Request\r\n\r\n{said}".encode())
+
+    async with by_hand(serve) as place:
+        error = await refused(seqrt.LinkLost, f"http://{place}")
+    assert "HTTP/1.1 and no HTTP/2 (HTTP/1.1 400 Bad Request)" in error.detail
+    assert (error.hint, error.phase) == (hint, "policy")
+
+
+async def test_where_nobody_listens_the_worker_is_asked_after() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        error = await refused(seqrt.LinkLost, f"http://127.0.0.1:{taken.getsockname()[1]}")
+    assert "is seqrt serve running there" in (error.hint or "")
 
 
 # Handshakes that come to nothing

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from echoing import HANG_S
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -41,7 +42,7 @@ async def test_an_act_is_found_by_its_id_in_spans_log_and_metrics_of_both_ends(
     async with serving(Host(policy, offload=in_thread()), secret="sesame-7", metrics_port=0) as server:
         async with seqrt.connect(base_url=server.url, api_key="sesame-7", control_hz=10.0) as robot:
             chunk = await robot.predict({"state": [0.0, 0.0]})
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=HANG_S) as client:
             answered = await client.get(f"http://127.0.0.1:{server.metrics_port}/metrics")
             refused = await client.get(f"{server.url}/metrics")
     provider.shutdown()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from seqrt.testing import LinkTransport, Relay, jittered, stalls_at_random
-from seqrt.testing.outages import checked_outages, checked_stalls
+from seqrt.testing.outages import checked_outages, checked_spans
 
 
 def test_stalls_at_random_are_apart_as_asked_and_the_same_for_a_seed() -> None:
@@ -43,7 +43,7 @@ def test_stalls_at_random_that_make_no_sense_are_refused(asked: Any) -> None:
 @pytest.mark.parametrize("stalls", [[(1.0, 2.0), (2.0, 1.0)], [(-1.0, 2.0)], [(1.0, math.inf)], [(math.nan, 1.0)]])
 def test_stalls_that_make_no_sense_are_refused(stalls: Any) -> None:
     with pytest.raises(ValueError, match="stall"):
-        checked_stalls(stalls)
+        checked_spans(stalls)
 
 
 def test_outages_and_stalls_become_one_list() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import anyio
 import httpx
 import numpy as np
 import pytest
@@ -241,6 +242,23 @@ async def test_sequential_asks_for_as_many_chunks_as_it_plays() -> None:
     assert driven.outcome is not None
     assert (driven.outcome.actions, driven.outcome.chunks, len(policy.calls)) == (12, 3, 3)
     assert driven.outcome.underruns == 0
+
+
+@pytest.mark.parametrize("splice", [Sequential(), seqrt.Aligned()])
+@pytest.mark.parametrize("act_s", [0.0, 0.0302, 0.0452])
+async def test_the_row_that_is_being_sent_is_not_wanted_once_more(splice: Any, act_s: float) -> None:
+    """A blocking driver's act takes its time: what is observed meanwhile asks for no chunk beyond the end."""
+
+    class Slow(FakeArm):
+        async def act(self, row: Any) -> None:  # type: ignore[override]
+            super().act(row)
+            await anyio.sleep(act_s)
+
+    policy = Scripted(rows=4, hz=20, infer_s=0.0302)
+    async with connected(policy) as there:
+        driven = await drive(there.policy, Slow(3), max_actions=4, play=Play(splice=splice))
+    assert driven.outcome is not None
+    assert (driven.outcome.actions, len(policy.calls)) == (4, 1)
 
 
 async def test_sequential_chunks_do_not_pile_up() -> None:

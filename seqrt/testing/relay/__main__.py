@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from seqrt.testing.outages import Direction, checked_stalls
+from seqrt.testing.outages import Direction, checked_spans
 from seqrt.testing.relay import Relay
 from seqrt.testing.relay.schedule import Action, in_turn
 
@@ -156,8 +156,8 @@ def _change(text: str) -> Step:
 def schedule(options: argparse.Namespace) -> list[Step]:
     """What the command's options do when. ValueError where the spans of one option overlap."""
     steps: list[Step] = [*options.change, *((at_s, Relay.reset) for at_s in options.reset)]
-    steps += in_turn(checked_stalls(options.half_open, "half-open span"), Relay.half_open, Relay.mend)
-    steps += in_turn(checked_stalls(options.refuse, "refusal"), Relay.refuse, Relay.listen)
+    steps += in_turn(checked_spans(options.half_open, "half-open span"), Relay.half_open, Relay.mend)
+    steps += in_turn(checked_spans(options.refuse, "refusal"), Relay.refuse, Relay.listen)
     return steps
 
 

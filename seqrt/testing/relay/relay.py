@@ -30,7 +30,7 @@ import anyio.abc
 
 from seqrt.testing.durations import Durations
 from seqrt.testing.leaving import cancelled
-from seqrt.testing.outages import Direction, Stalls, checked_stalls
+from seqrt.testing.outages import Direction, Stalls, checked_spans
 from seqrt.testing.relay import sockets
 from seqrt.testing.relay.connection import Channel, Connection
 from seqrt.testing.relay.delays import Delays
@@ -111,7 +111,7 @@ class Relay:
         }
         self.set_delay("up", up_s)
         self.set_delay("down", down_s)
-        stalled = in_turn(checked_stalls(stalls), Relay.stall, Relay.resume)
+        stalled = in_turn(checked_spans(stalls), Relay.stall, Relay.resume)
         self._schedule = checked_schedule([*schedule, *stalled])
         self._bursts_every_s = bursts_every_s
         self._tasks: anyio.abc.TaskGroup | None = None
