@@ -7,6 +7,7 @@ Each prints its port and serves until its input ends. Of ours, a line of input i
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import os
@@ -33,7 +34,23 @@ async def answering(host: Any) -> None:
         if line.strip() == "drain":
             host.drain()
         gc.collect()
-        say(json.dumps({**host.statistics(), "tasks": len(anyio.get_running_tasks())}))
+        held = {"tasks": len(anyio.get_running_tasks()), "blocks": sys.getallocatedblocks(), "live_mb": live_mb()}
+        say(json.dumps({**host.statistics(), **held}))
+
+
+def live_mb() -> float:
+    """What is in use of what glibc has from the system; 0 elsewhere. Small objects are Python's own: its blocks."""
+    fields = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+
+    class Told(ctypes.Structure):
+        _fields_ = tuple((name, ctypes.c_size_t) for name in fields)
+
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return 0.0
+    ask.restype = Told
+    told = ask()
+    return float(told.uordblks + told.hblkhd) / 2**20
 
 
 def limits(options: argparse.Namespace) -> Any:
@@ -44,14 +61,22 @@ def limits(options: argparse.Namespace) -> Any:
 
 
 async def hypercorn(options: argparse.Namespace) -> None:
-    """The worker as `seqrt serve` runs it."""
+    """The worker as `seqrt serve` runs it, but that it takes all robots that come."""
+    import anyio
+
+    from seqrt.worker.memory import give_back_at_rest
     from seqrt.worker.server import serving
 
     secret = options.secret or None
     policy = POLICIES[options.policy]()
-    async with serving(policy, port=options.port, limits=limits(options), secret=secret) as server:
+    async with (
+        serving(policy, port=options.port, limits=limits(options), secret=secret) as server,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(give_back_at_rest, server.policy.statistics)
         say(server.port)
         await answering(server.policy)
+        tasks.cancel_scope.cancel()
 
 
 async def granian(options: argparse.Namespace) -> None:

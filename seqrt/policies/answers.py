@@ -61,7 +61,7 @@ class Answers:
 
     def find(self, owner: str, episode: str, request_id: str, now: float) -> Record | None:
         """The act of that id, if it is going on or its answer is still kept."""
-        self._expire(now)
+        self.expire(now)
         return self._episodes.get((owner, episode), {}).get(request_id)
 
     def held(self, request_id: str, owner: str) -> Record | None:
@@ -91,7 +91,7 @@ class Answers:
         answered = [kept for kept in records.values() if kept.state == "answered"]
         for kept in sorted(answered, key=lambda r: r.since)[: -self._limits.answers]:
             self._remove(kept)
-        self._expire(now)
+        self.expire(now)
 
     def refuse(self, record: Record) -> None:
         """The act did not run: its id is free, whoever waits for it may try in its place."""
@@ -104,7 +104,8 @@ class Answers:
         for record in list(self._episodes.get((owner, episode), {}).values()):
             self._remove(record)
 
-    def _expire(self, now: float) -> None:
+    def expire(self, now: float) -> None:
+        """Drop what was answered too long ago."""
         while self._answered:
             oldest = next(iter(self._answered))
             if now - oldest.since <= self._limits.answers_s and self._bytes <= self._limits.answer_bytes:

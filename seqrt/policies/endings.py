@@ -49,10 +49,11 @@ class Endings:
         self._fewer = anyio.Event()
 
     def sweep(self) -> float:
-        """Forget the episodes that are idle for too long; returns the time."""
+        """Forget the episodes that are idle for too long, and old answers; returns the time."""
         now = self._clock()
         for session in self._episodes.sweep(now):
             self._answers.forget_episode(session.owner, session.id)
+        self._answers.expire(now)
         return now
 
     async def end(self, episode_id: str, owner: str) -> None:

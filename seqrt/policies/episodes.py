@@ -26,13 +26,14 @@ class Episodes:
         limits: What may be held.
         idle_s: How long an episode of which nothing is heard is kept.
         stateful: Whether the policy has state: then none that was lost can go on.
+        owed: Whether something is owed to the policy when one is over: only then is it kept in ``over``.
         places: How many may be live at once, and those that wait; `HostLimits.episodes` where that is less.
         is_full: Whether one more beside so many live ones would be one too many, as far as the policy's time goes.
 
     Attributes:
         places: As given.
         closing: Set when no new ones are begun any more, see `close`.
-        over: Episodes that ended and had acts, until the policy has been told.
+        over: Episodes that ended and had acts, until the policy has been told and has its copy back.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Episodes:
         *,
         idle_s: float,
         stateful: bool,
+        owed: bool,
         places: Places,
         is_full: Callable[[int], bool] = lambda episodes: False,
     ) -> None:
@@ -49,6 +51,7 @@ class Episodes:
         self._limits = limits
         self._idle_s = idle_s
         self._stateful = stateful
+        self._owed = owed
         self._live: OrderedDict[str, Session] = OrderedDict()
         self._ended: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._bytes = 0
@@ -142,8 +145,8 @@ class Episodes:
             self._live.move_to_end(session.id)
 
     def release(self, session: Session) -> None:
-        """A session without an episode is over: what it holds is no longer counted."""
-        session.ended = True
+        """A session is over: what it holds is let go, and no longer counted."""
+        session.let_go()
         self._bytes -= session.counted_bytes
         session.counted_bytes = 0
 
@@ -237,11 +240,13 @@ class Episodes:
     def _close(self, session: Session, why: str) -> None:
         self.release(session)
         del self._live[session.id]
-        if session.episode is not None:
+        if self._owed and session.episode is not None:
             self.over.append(session)
         session.tell()
         self.places.tell()
         _say_ended(session, why)
+        if not self._owed:
+            session.episode = None
 
 
 def _say_ended(session: Session, why: str) -> None:

@@ -14,6 +14,7 @@ from seqrt.policies.copies import Copies
 from seqrt.policies.declaration import Declaration
 from seqrt.policies.episodes import Episodes
 from seqrt.policies.inference import Inference
+from seqrt.policies.lifecycle import Hook
 from seqrt.policies.limits import HostLimits
 from seqrt.policies.line import Line
 from seqrt.policies.load import LineStatistics, Load
@@ -64,6 +65,7 @@ def episodes_of(declared: Declaration, limits: HostLimits, copies: Copies, is_fu
         limits,
         idle_s=declared.timeouts.episode_idle,
         stateful=declared.stateful,
+        owed=apart or Hook.ON_EPISODE in declared.hooks,
         places=Places(
             copies.most if apart else limits.episodes,
             wait_s=written.queue_timeout_s if written.on_full == "queue" else 0.0,

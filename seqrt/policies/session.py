@@ -87,6 +87,11 @@ class Session:
         """Wait until something arrives, or the episode ends. The caller bounds it."""
         await self._news.wait()
 
+    def let_go(self) -> None:
+        """No request of it is served any more: its observations are not held for whoever still holds it."""
+        self.ended = True
+        self.frames = Frames()
+
     def tell(self) -> None:
         """Wake whoever waits for news."""
         self._news.set()

@@ -24,6 +24,7 @@ from seqrt.worker.granting import Granting, leases_for
 from seqrt.worker.leaving import stop_when_told
 from seqrt.worker.listening import GRACE_S, listening, listening_here
 from seqrt.worker.loopload import LoopLoad
+from seqrt.worker.memory import give_back_at_rest
 from seqrt.worker.metrics import measure_lag, metrics, metrics_app
 from seqrt.worker.saying import introduction, to_stdout
 from seqrt.worker.tls import Certificate
@@ -97,7 +98,8 @@ async def serving(
         tls: The certificate to show over TLS; None: plain HTTP. `seqrt.worker.self_signed` makes and keeps one.
         metrics_port: Where ``/metrics`` is answered to this machine alone, without a key and over plain HTTP; 0 lets
             the system choose. None: nowhere but on ``port``, for the key.
-        alone: The loop does nothing else: new episodes are refused while it is nearly always at work.
+        alone: The loop does nothing else: new episodes are refused while it is nearly always at work, and memory that
+            was freed is given back to the system when no robot is served.
 
     Yields:
         The running server.
@@ -134,6 +136,7 @@ async def serving(
                     load = LoopLoad()
                     serves.refuse_new_while(lambda: load.crowded)
                     tending.start_soon(load.watch)
+                    tending.start_soon(give_back_at_rest, serves.statistics)
                 yield Server(host=host, port=bound, policy=serves, tls=tls, leases=granting, metrics_port=metrics_bound)
             except Exception as raised:
                 failure = raised

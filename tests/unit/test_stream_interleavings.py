@@ -46,7 +46,9 @@ class Wire:
         self.restart()
 
     def new_worker(self) -> Episodes:
-        return Episodes(self.observations, HostLimits(), idle_s=300, stateful=False, places=Places(1, wait_s=0.0))
+        return Episodes(
+            self.observations, HostLimits(), idle_s=300, stateful=False, owed=False, places=Places(1, wait_s=0.0)
+        )
 
     def restart(self) -> None:
         self.ran = None
