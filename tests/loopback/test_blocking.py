@@ -157,8 +157,10 @@ def test_a_robot_object_is_driven_by_its_names() -> None:
     arm = Arm(names=("right", "left", "top"))
     with seqrt.connect(policy=Scripted(dims=3, actions=named, tagged=True)) as policy:
         policy.run(arm, max_actions=2, validate=yes)
-    # In the policy's order: the step it is due at, its observation, its place in the chunk.
-    assert arm.acts[0].row.tolist() == [0.0, 1.0, 0.0]
+    # In the policy's order: the step it is due at, its observation, its place in the chunk. Which row is the first one
+    # played is a matter of the machine's speed.
+    observation, due, place = arm.acts[0].row.tolist()
+    assert due == observation + 1 + place
 
 
 def test_a_robot_arm_policy_is_shown_their_observations_and_predicts_as_theirs_did() -> None:
