@@ -136,6 +136,7 @@ def test_whatever_was_said_and_owed_no_act_is_overtaken_by_one_that_came_later_t
 
 @settings(deadline=None)
 @example([act("a", dry_in=math.inf), act("a")], 0.0)
+@example([act("b", at=1.0, dry_in=math.inf), act("a", dry_in=math.inf), act("b", dry_in=math.inf)], 0.0)
 @given(ACTS, st.floats(0, 5))
 def test_asking_again_neither_costs_a_robot_its_place_nor_makes_it_better(acts, at):
     turns: Turns[Act] = Turns(freshest=True)
