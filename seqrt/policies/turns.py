@@ -115,13 +115,13 @@ class Turns(Generic[W]):
         Args:
             waiting: The acts that wait, each with when it is `due`.
         """
-        turns: dict[Hashable, tuple[float, W]] = {}
-        for one, due in waiting.items():
-            before = turns.get(one.place.episode)
+        turns: dict[Hashable, tuple[tuple[float, int], W]] = {}
+        for handed_in, (one, due) in enumerate(waiting.items()):
+            place, before = (due, handed_in), turns.get(one.place.episode)
             turns[one.place.episode] = (
-                (due, one) if before is None else (min(due, before[0]), self._rather(before[1], one))
+                (place, one) if before is None else (min(place, before[0]), self._rather(before[1], one))
             )
-        return [one for _, one in sorted(turns.values(), key=_due)]
+        return [one for _, one in sorted(turns.values(), key=_place)]
 
     def served(self, whose: Collection[Hashable], *, began_at: float, now: float, sharing: int) -> None:
         """A call is over: note what each of those it served took of the worker.
@@ -148,5 +148,5 @@ class Turns(Generic[W]):
         return newer if self._freshest else older
 
 
-def _due(entry: tuple[float, W]) -> float:
+def _place(entry: tuple[tuple[float, int], W]) -> tuple[float, int]:
     return entry[0]
