@@ -100,10 +100,7 @@ class Turns(Generic[W]):
 
     def first(self, waiting: Mapping[W, float]) -> W:
         """Whose turn it is of those that wait, each with when it is `due`; there has to be one. First of `order`."""
-        soonest = min(waiting.values())
-        due_first = {one.place.episode for one, due in waiting.items() if due == soonest}
-        # Of several that are due at once it is the episode that is handed in first, whichever of its acts that was.
-        episode = next(one.place.episode for one in waiting if one.place.episode in due_first)
+        episode = min(waiting, key=waiting.__getitem__).place.episode
         return reduce(self._rather, (one for one in waiting if one.place.episode == episode))
 
     def order(self, waiting: Mapping[W, float]) -> list[W]:
