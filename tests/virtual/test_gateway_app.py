@@ -370,7 +370,7 @@ async def test_the_same_id_of_another_key_is_another_act(digits: int) -> None:
 async def test_an_act_sent_again_goes_to_the_worker_that_may_know_its_answer() -> None:
     async with face(failures=[[], []]) as at:
         same = {REQUEST_ID: "r-00000001"}
-        first, second = at.models.find("arm").seats
+        first, second = at.models.find("arm").workers
         assert (await at.act(**same)).status_code == 200
         first.under_way += 1  # the other one has less to do
         assert (await at.act(**same)).status_code == 200
