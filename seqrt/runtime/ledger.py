@@ -19,8 +19,11 @@ from seqrt.runtime.reads import OpenActs, Reads, looked_for, reads_of
 from seqrt.runtime.way import NO_KEYS, Keys
 from seqrt.wire.limits import EPISODE_BYTES, FRAMES_AN_EPISODE
 
-BEHIND: Final = 8
-"""Fed frames that may wait to be sent under ``when_behind="drop_oldest"``, behind those under way."""
+BEHIND: Final = 3
+"""Fed frames that may wait to be sent under ``when_behind="drop_oldest"``, behind those under way.
+
+More only make what arrives older; bench/README.md, "The link", has figures for 1, 3 and 8.
+"""
 
 
 class Ledger:

@@ -113,7 +113,7 @@ def test_bytes_kept_are_bounded_though_no_act_is_ever_served(every: int) -> None
 
 
 def test_waiting_sends_every_frame_and_dropping_the_oldest_all_but_the_newest_few() -> None:
-    for when, numbers in (("wait", range(1, 31)), ("drop_oldest", range(23, 31))):
+    for when, numbers in (("wait", range(1, 31)), ("drop_oldest", range(31 - BEHIND, 31))):
         observations = Observations(every=1, when_behind=when)  # type: ignore[arg-type]
         ledger = Ledger(observations)
         served(ledger, 0)
