@@ -7,6 +7,7 @@ that adds a round trip where one is asked for. Called by the command line.
 from __future__ import annotations
 
 import signal
+import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -104,6 +105,12 @@ def run_demo(arguments: Namespace) -> int:
         directory=Path(arguments.out),
         live=not arguments.quiet,
     )
+    try:  # before anything is played: nothing of it would be lost for a folder
+        options.directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        print(f"seqrt: cannot write to {options.directory} ({why}); name another folder with --out", file=sys.stderr)
+        return 1
     return anyio.run(demo, options)
 
 

@@ -12,6 +12,7 @@ if any(find_spec(name) is None for name in ("gym_pusht", "matplotlib", "rich", "
 
 from rich.console import Console
 
+from seqrt.cli import main
 from seqrt.demo.main import Options, demo, play
 from seqrt.demo.process import WorkerFailed, worker_process
 from seqrt.timeline.outcome import fold
@@ -51,3 +52,14 @@ async def test_a_worker_that_cannot_start_is_told_with_what_it_said() -> None:
     with pytest.raises(WorkerFailed, match="no_such_module"):
         async with worker_process("no_such_module:Policy"):
             pass
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("")
+    assert main(["demo", "--quiet", "--out", str(tmp_path / "taken" / "below")]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "cannot write to" in err
+    assert "--out" in err
